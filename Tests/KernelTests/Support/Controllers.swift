@@ -22,6 +22,16 @@ extension Scene {
     return program
   }
 
+  /// Adds controllers of no use until one gets this adapter number. The kernel reuses the number of a removed
+  /// adapter once no process has a socket of it.
+  func occupy(_ adapter: Int) throws {
+    for _ in 0..<8 {
+      let management = try Management()
+      _ = try start("btvirt", ["-l1"])
+      if try management.addedAdapter() == adapter { return }
+    }
+  }
+
   /// Creates hci0 from the controller at the other end of a serial line, with BlueZ's btattach, and powers
   /// it.
   func attachAdapter(behind line: String) throws {

@@ -80,11 +80,19 @@ final class Scene {
   func emulatedRing(_ options: String...) throws -> Peer { try emulatedRing(options) }
 
   func emulatedRing(_ options: [String]) throws -> Peer {
+    let (ring, adapter) = try emulatedRingAnywhere(options)
+    try #require(adapter == "hci0", "an adapter was left behind: \(adapter)")
+    return ring
+  }
+
+  /// Starts our own emulation beside other adapters.
+  ///
+  /// - Returns: the ring, and the name of the adapter in its range.
+  func emulatedRingAnywhere(_ options: [String] = []) throws -> (ring: Peer, adapter: String) {
     let program = try start(Place.ringtap, ["emulate", "ring", "--vhci"] + options)
     let words = try program.line(containing: "ready").split(separator: " ")
     try #require(words.count == 4)
-    try #require(words[1] == "hci0", "an adapter was left behind: \(words)")
-    return Peer(address: String(words[2]), program: program)
+    return (Peer(address: String(words[2]), program: program), String(words[1]))
   }
 
   /// Starts BlueZ's emulation: hci0 up, hci1 down.

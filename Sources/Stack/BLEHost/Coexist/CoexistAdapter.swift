@@ -8,7 +8,7 @@ public import BLEWire
 /// socket like `KernelAdapter`. CAP_NET_ADMIN is required to scan and to set the timing; CAP_NET_RAW to set
 /// the PHY or the data length and to read the parameters in force. Connecting requires no capability.
 public actor CoexistAdapter: Adapter {
-  public nonisolated let info: AdapterInfo
+  public nonisolated var info: AdapterInfo { kernel.info }
   public nonisolated let loop: EventLoop
   public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
   public nonisolated var name: String { info.name }
@@ -27,7 +27,6 @@ public actor CoexistAdapter: Adapter {
   ///   - loop: runs the receive thread.
   ///   - note: receives messages for the user about a scan, one line each, on the receive thread.
   public init(_ info: AdapterInfo, on loop: EventLoop, note: @escaping @Sendable (String) -> Void) {
-    self.info = info
     self.loop = loop
     self.note = note
     kernel = KernelAdapter(info, on: loop, note: note)
@@ -140,7 +139,10 @@ public actor CoexistAdapter: Adapter {
   }
 
   private func openChannel() async throws(HostError) -> ManagementChannel {
-    if let channel { return channel }
+    let before = channel
+    if let before, await before.isOpen { return before }
+    // The adapter was unplugged; it may be back, with another index.
+    if channel === before { channel = nil }
     let opened = try await ManagementChannel.open(info, on: loop, note)
     // Another task may have opened a channel meanwhile.
     if let channel {

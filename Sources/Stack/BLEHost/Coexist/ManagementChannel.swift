@@ -30,7 +30,7 @@ actor ManagementChannel {
   private let index: UInt16
   private let port: PacketPort
   private let note: Note
-  private var isOpen = false
+  private(set) var isOpen = false
   private var pending: [PendingCommand] = []
   private var keeper = DiscoveryKeeper()
   private var reportSink: Adapter.ReportSink?

@@ -1,13 +1,17 @@
 public import BLELinux
 public import BLEStack
 public import BLEWire
+import Synchronization
 
 /// An adapter shared with the kernel's own host: the `raw` mode.
 ///
 /// Scans over the HCI raw channel, which is opened on first use and requires CAP_NET_RAW. Connects over the
-/// kernel's L2CAP socket, which requires no capability.
+/// kernel's L2CAP socket, which requires no capability. If the adapter is unplugged and comes back under
+/// another index, `connect` finds it by its address.
 public actor KernelAdapter: SecuringAdapter {
-  public nonisolated let info: AdapterInfo
+  /// The adapter, with the index that it had when it was last found.
+  public nonisolated var info: AdapterInfo { found.withLock { $0 } }
+  private nonisolated let found: Mutex<AdapterInfo>
   public nonisolated let loop: EventLoop
   public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
   public nonisolated var name: String { info.name }
@@ -31,7 +35,7 @@ public actor KernelAdapter: SecuringAdapter {
   public init(
     _ info: AdapterInfo, on loop: EventLoop, note: @escaping @Sendable (String) -> Void = { _ in }
   ) {
-    self.info = info
+    found = Mutex(info)
     self.loop = loop
     self.note = note
   }
@@ -86,6 +90,7 @@ public actor KernelAdapter: SecuringAdapter {
   public func connect(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
+    await follow()
     let lever = await lever()
     let peer = identity(of: peer)
     let isFast = await beginFastStart(with: peer, request, lever)
@@ -145,6 +150,25 @@ public actor KernelAdapter: SecuringAdapter {
     management = nil
     await channel?.close()
     channel = nil
+  }
+
+  /// Finds the adapter again after it was unplugged, possibly under another index, and drops the channels of
+  /// the removed one. The kernel's L2CAP sockets find an adapter by its address, but a channel belongs to an
+  /// index and ends with the adapter.
+  private func follow() async {
+    let lost = channel
+    if let lost, await lost.isOpen { return }
+    guard let present = try? AdapterInfo.all(),
+      let now = try? AdapterName.address(info.address).find(among: present), now.isUp
+    else { return }
+    let before = name
+    found.withLock { $0 = now }
+    if now.name != before { note("\(before) has come back as \(now.name)") }
+    if channel === lost { channel = nil }
+    guard let old = management, await !old.isOpen, management === old else { return }
+    management = nil
+    guard security.channel === old, let settings = security.settings else { return }
+    do throws(HostError) { try await secure(settings) } catch { note("\(error)") }
   }
 
   func openManagement() async throws(HostError) -> ManagementChannel {

@@ -64,7 +64,7 @@ extension KernelAdapter {
     let channel = try await openManagement()
     // The first command that requires a privilege.
     try await channel.command(SetIOCapability(settings.agent.capability))
-    if security.channel == nil {
+    if security.channel !== channel {
       await channel.whenAsked { event in self.assumeIsolated { $0.take(event) } }
       security.channel = channel
     }

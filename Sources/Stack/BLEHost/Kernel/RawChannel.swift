@@ -42,6 +42,8 @@ actor RawChannel {
 
   private let descriptor: FileDescriptor
   private var token: UInt64?
+  /// `false` once the adapter was removed or the channel was closed.
+  var isOpen: Bool { token != nil }
   private var slab: ReceiveSlab
   private var pending: [PendingCommand] = []
   private var scan: Scan?
