@@ -118,6 +118,42 @@ extension InTestKernel {
       }
     }
 
+    /// The kernel forgets the keys of a removed adapter, so the daemon passes them again.
+    @Test func theDaemonPassesItsKeysAgain() throws {
+      let remembering = [
+        "-u", "RINGTAP_NO_REMEMBER", "XDG_STATE_HOME=\(scene.path("state"))", try Place.ringtap,
+      ]
+      let bonded = try scene.emulatedRing("--security", "encrypted")
+      try scene.takeDown(0)
+      let pairing = try scene.run("env", remembering + ["pair", bonded.address, "--mode", "exclusive"])
+      try #require(pairing.status == 0, "\(pairing.errors)")
+      scene.unplug(bonded)
+      // The bonded ring stays away; another one in the same air has the next address.
+      let (ring, name) = try scene.emulatedRingAnywhere(["--rate", "300", "--rings", "2"])
+      let (file, socket) = (scene.path("ringtap.json"), scene.path("status"))
+      try """
+      {"directory": "\(scene.path("captures"))", "statusSocket": "\(socket)",
+       "radio": {"adapter": "\(Self.address)", "mode": "raw"},
+       "devices": [{"name": "left", "address": "70:CB:0D:00:A1:B3", "sensor": "ring"}]}
+      """.write(toFile: file, atomically: true, encoding: .utf8)
+      let daemon = try scene.start("env", remembering + ["daemon", file])
+      _ = try status(socket) { $0.devices.contains { $0.state == "streaming" } }
+      #expect(try keys(of: name).contains(bonded.address.lowercased()))
+      scene.unplug(ring)
+      try scene.occupy(try #require(Int(name.dropFirst(3))))
+      let other = try scene.emulatedRingAnywhere(["--rate", "300", "--rings", "2"]).adapter
+      try #require(other != name)
+      _ = try status(socket) { $0.adapter == other && $0.devices.contains { $0.state == "streaming" } }
+      #expect(try keys(of: other).contains(bonded.address.lowercased()))
+      daemon.send(SIGTERM)
+      #expect(try daemon.finish().status == 0)
+    }
+
+    /// The kernel's list of long-term keys.
+    private func keys(of adapter: String) throws -> String {
+      try scene.demand("cat", ["/sys/kernel/debug/bluetooth/\(adapter)/long_term_keys"]).output.lowercased()
+    }
+
     /// The same for a capture, which waits for its device as long as --patience allows.
     @Test(arguments: ["raw", "coexist"])
     func aCaptureFindsItsAdapterAgain(_ mode: String) throws {

@@ -168,7 +168,11 @@ public actor KernelAdapter: SecuringAdapter {
     guard let old = management, await !old.isOpen, management === old else { return }
     management = nil
     guard security.channel === old, let settings = security.settings else { return }
-    do throws(HostError) { try await secure(settings) } catch { note("\(error)") }
+    // Links with bonded devices are refused until the kernel has their keys.
+    security.hasLoadedKeys = false
+    do throws(HostError) { try await secure(settings) } catch {
+      note("\(name) does not have the keys of bonded devices: \(error)")
+    }
   }
 
   func openManagement() async throws(HostError) -> ManagementChannel {
