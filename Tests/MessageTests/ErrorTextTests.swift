@@ -25,6 +25,7 @@ import Testing
   private static let system = SystemError(call: "open walk/samples.csv", number: ENOENT)
   private static let wire = WireError(.att, offset: 3, .truncated(needed: 5, available: 3))
   private static let address = DeviceAddress("70:CB:0D:00:A1:B2", type: .public)!
+  private static let adapter = AdapterInfo(index: 0, address: address, isUp: true, bus: 1)
   private static let opcode = HCIOpcode(rawValue: 0x200C)
   private static let status = HCIStatus(rawValue: 0x0C)
   private static let refused = ErrorResponse(
@@ -37,7 +38,8 @@ import Testing
     add(
       "HostError.swift HostError",
       [
-        HostError.noBluetooth, .noAdapter("hci1", present: ["hci0"]), .noAdapter(nil, present: []),
+        HostError.noBluetooth, .noAdapter("hci1", present: [adapter]), .noAdapter(nil, present: []),
+        .severalAdapters(adapter.address, [adapter, adapter]),
         .adapterDown("hci0"), .notPermitted(action: "scanning", capability: "CAP_NET_RAW"),
         .commandRefused(opcode, status), .commandTimedOut(opcode),
         .managementRefused(ManagementOpcode(rawValue: 0x23), ManagementStatus(rawValue: 0x0A)),

@@ -293,6 +293,7 @@ private final class NewsList: Sendable {
   var all: [Bool] { list.withLock { $0 } }
 
   func append(_ news: SensorRecording.News) {
+    if case .begun = news { return }
     list.withLock { list in
       if case .lost = news { list.append(true) } else { list.append(false) }
     }

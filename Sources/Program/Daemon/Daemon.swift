@@ -268,6 +268,7 @@ struct DaemonEvents: Sendable {
 
   func link(_ news: SensorRecording.News, of device: String, in directory: String) {
     switch news {
+    case .begun: note("\(device): recording into \(directory)")
     case .lost(let gap): links.note("\(device): \(gap.end); reconnecting")
     case .remark(let remark): links.note("\(device): \(remark)")
     case .back(let gap):

@@ -62,7 +62,9 @@ package actor DaemonSupervisor {
       let daemon = Daemon(configuration, on: radio.adapter) { Console.note($0) }
       let running = Task(executorPreference: radio.adapter.loop.preference) { await daemon.run() }
       (self.daemon, self.running, mustReopen) = (daemon, running, false)
-      notifier.ready("recording \(counted(configuration.devices.count, "device")) on \(radio.adapter.name)")
+      let began = "recording \(counted(configuration.devices.count, "device")) on \(radio.adapter.name)"
+      Console.note(began)
+      notifier.ready(began)
       if Task.isCancelled { running.cancel() }
       let lost = await running.value
       (self.daemon, self.running) = (nil, nil)

@@ -61,6 +61,7 @@ final class RecordingEnd: Sendable {
       }
       if isFirst {
         live?.begin()
+        news(.begun)
         startTimer()
       }
       if wasLost, let gap {

@@ -17,6 +17,8 @@ public import SensorSessions
 public struct SensorRecording: Sendable {
   /// An event of a recording.
   public enum News: Sendable {
+    /// The stream runs for the first time.
+    case begun
     case lost(SessionGap)
     /// The stream runs again.
     case back(SessionGap)

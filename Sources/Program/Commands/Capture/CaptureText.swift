@@ -19,6 +19,7 @@ enum CaptureText {
   ) -> String {
     let name = isAlone ? "" : "\(address): "
     return switch news {
+    case .begun: "\(name)recording into \(directory)"
     case .lost(let gap): "\(name)\(GapText.lost(gap))"
     case .remark(let remark): "\(name)\(remark)"
     case .back(let gap):

@@ -124,6 +124,8 @@ struct RecordingJob: Sendable {
     recording.begunAt = begunAt
     let path = recording.directory
     recording.news = { news in
+      // The live view and the summary show the directory.
+      if case .begun = news { return }
       let text = CaptureText.text(of: news, of: address, in: path, isAlone: isAlone)
       // Link messages may come in bursts, so they are rate-limited.
       if case .removed = news { Console.note(text) } else { links.note(text) }
