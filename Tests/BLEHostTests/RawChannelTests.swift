@@ -2,6 +2,7 @@ import BLELinux
 import BLEWire
 import CTestSystem
 import Glibc
+import Synchronization
 import TestKit
 import TestPeer
 import Testing
@@ -58,6 +59,34 @@ import Testing
     loop.stop()
   }
 
+  /// The kernel has just started a scan of its own, for a connect, and its commands wait in the socket when the
+  /// scan here ends: the kernel's is left alone.
+  @Test(arguments: [(["010c20020000", "010c20020100"], 0), ([], 1)] as [([String], Int)])
+  func leavesAScanThatJustBegan(_ kernels: [String], _ count: Int) async throws {
+    let loop = try EventLoop.start()
+    let pair = try SocketPair()
+    let commands = Mutex<[String]>([])
+    let controller = try Peer.start(pair.theirs()) { octets in
+      let command = hexOf(octets)
+      commands.withLock { $0.append(command) }
+      // Command Complete with a status, for all but the supported commands.
+      return [
+        octetsOf(command == Self.command ? Self.reply : "04 0e 04 01 \(command.dropFirst(2).prefix(4)) 00")
+      ]
+    }
+    let info = AdapterInfo(
+      index: 0, address: DeviceAddress(bits: 0x5E00_5301, type: .public), isUp: true, bus: 0)
+    let channel = try await RawChannel.adopt(pair.ours(), of: info, on: loop) { _ in }
+    try await channel.startScan(.active, timing: ScanTiming(interval: 16, window: 16), duplicates: .reportAll)
+    { _, _ in }
+    let before = commands.withLock(\.count)
+    try await channel.stopScan(after: kernels.map(octetsOf), from: controller)
+    let sent = commands.withLock { $0.dropFirst(before) }
+    #expect(sent.count == count && sent.allSatisfy { $0 == "010c20020000" }, "\(sent)")
+    await channel.close()
+    loop.stop()
+  }
+
   /// Any other error ends it at once.
   @Test func isLostWithTheAdapter() async throws {
     let lost = Counter()
@@ -67,5 +96,13 @@ import Testing
     }
     await lost.reaches(1)
     loop.stop()
+  }
+}
+
+extension RawChannel {
+  /// Stops the scan in the turn of the loop in which these commands arrive.
+  fileprivate func stopScan(after commands: [[UInt8]], from controller: Peer) async throws(HostError) {
+    for command in commands { controller.send(command) }
+    try await stopScan()
   }
 }

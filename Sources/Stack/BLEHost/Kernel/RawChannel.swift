@@ -206,6 +206,8 @@ actor RawChannel {
 
   /// Turns scanning off and waits for the controller's confirmation. Does nothing if scanning is off.
   func stopScan() async throws(HostError) {
+    // The kernel's commands that wait in the socket decide whether the scan that is on is this channel's.
+    drain()
     guard let commands = scan?.commands else { return }
     endingSink = scan?.sink
     defer { endingSink = nil }
