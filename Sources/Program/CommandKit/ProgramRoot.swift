@@ -41,7 +41,7 @@ extension ProgramRoot {
     } catch { return status(after: error) }
   }
 
-  /// The option that lists hidden options, too. The parser calls it `--help-hidden`.
+  /// Replaces `--help-all` by `--help-hidden`, the parser's name for it.
   private static func spelt(_ arguments: [String]) -> [String] {
     let end = arguments.firstIndex(of: "--") ?? arguments.endIndex
     return arguments[..<end].map { $0 == "--help-all" ? "--help-hidden" : $0 } + arguments[end...]

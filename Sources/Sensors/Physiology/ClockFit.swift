@@ -210,8 +210,9 @@ public struct ClockFit: Sendable {
     return (period - max(least, low * Self.margin) - slack, period + max(least, high * Self.margin) + slack)
   }
 
-  /// Drift between tick and event that may be undetected: the greatest common divisor of their periods, if
-  /// these are in a ratio of small numbers and have not drifted through each other since; otherwise 0.
+  /// Returns the largest drift between ticks and connection events that cannot be detected, in nanoseconds.
+  /// If the two periods are almost in a ratio of small integers, this is their greatest common divisor. It is
+  /// 0 for other ratios, and if the drift over `span` is large enough to be detected.
   private func beat(_ span: Double) -> Double {
     guard events.interval.isFinite else { return 0 }
     for parts in 1...Self.largestParts {

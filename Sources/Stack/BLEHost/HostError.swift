@@ -178,7 +178,7 @@ extension HostError {
   /// The controller was reset and operations in progress were lost. The caller may retry.
   package static let controllerReset = HostError.gatt(.closed(.linkLost(.controllerReset)))
 
-  /// Converts an error of the system. This is the only place where errors of lower layers become host errors.
+  /// Converts a system error to a host error.
   package init(_ error: SystemError) {
     self = error.condition == .unsupported ? .noBluetooth : .system(error)
   }

@@ -113,7 +113,7 @@ package enum CaptureAlignment {
 
   private static func fileName(_ address: String) -> String { address.uppercased().replacing(":", with: "-") }
 
-  /// Compares by movement, or by beats if movement finds nothing.
+  /// Compares two sensors by movement, or by beats if there is no match by movement.
   private static func compare(
     _ a: AlignedSensor, _ b: AlignedSensor, within search: Double
   ) -> Result<Found, Reasons> {
@@ -194,7 +194,7 @@ package enum CaptureAlignment {
       isStrap: (a.strap != nil, b.strap != nil), hasPulseTransit: hasPulseTransit)
   }
 
-  /// Lateness of a strap whose beats were placed by its own timestamps.
+  /// Returns the lateness of a strap whose beats were placed by its own timestamps.
   private static func standing(_ sensor: AlignedSensor) -> Lateness {
     let stretches = sensor.strap?.stretches ?? []
     let times = stretches.map { stretch in stretch.places.map { Double?($0 + stretch.offset) } }

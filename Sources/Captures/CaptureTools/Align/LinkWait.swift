@@ -209,9 +209,10 @@ struct LinkWait: Sendable {
     return batches
   }
 
-  /// Maximum age, in seconds, of a frame's last sample when the sensor sends its buffer. If the sending
-  /// period is not a multiple of the sample period, the frames' sample counts differ by one, and the last
-  /// sample can be one period old.
+  /// Returns the maximum age, in seconds, of a frame's last sample when the sensor sends its buffer.
+  ///
+  /// If the sending period is not a multiple of the sample period, the frames' sample counts differ by one.
+  /// The last sample can then be one sample period old.
   private static func hold(_ frames: [Frame]) -> Double {
     guard let period = frames.map(\.period).filter({ $0 > 0 }).min() else { return 0 }
     var counts: [Int: Int] = [:]

@@ -161,7 +161,7 @@ public final class VirtualAir {
 
   // MARK: Advertising
 
-  /// Whether a controller other than the advertiser is listening.
+  /// Returns whether a controller other than the advertiser is listening.
   private func isHeard(_ advertiser: some Advertiser) -> Bool {
     controllers.contains { $0.controller !== advertiser && $0.controller.isListening }
   }

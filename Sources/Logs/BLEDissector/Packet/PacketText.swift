@@ -63,7 +63,7 @@ struct PacketText {
     if !text.isEmpty { brief?.parts.append(text) }
   }
 
-  /// Drops what only the full text needs: the numbers and lengths at the end of a title, the labels of an
+  /// Returns a shorter form of a title: without the numbers and lengths at its end, the labels of an
   /// attribute's handle and value, and the UUID of an attribute that has a name.
   private static func abridged(_ text: String) -> String {
     let text = String(text.trimmingPrefix(text.hasPrefix("Handle: 0x") ? "Handle: " : "Data: "))

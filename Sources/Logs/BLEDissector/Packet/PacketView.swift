@@ -37,7 +37,8 @@ package struct PacketView {
     output.removeAll(keepingCapacity: true)
   }
 
-  /// Makes the log's first record the start of times. Call this for every record, before the packet or note.
+  /// Sets time zero to the time of the log's first record. Call this for every record, before `take` for its
+  /// packet or note.
   package mutating func note(_ time: ReceiveTime) {
     guard !hasStarted else { return }
     hasStarted = true

@@ -57,9 +57,9 @@ package struct ConnectionReport: Sendable {
   /// Number of responses and confirmations without a pending request or indication.
   package var unaskedResponses = 0
   package var malformed = 0
-  /// Number of frames that the program that wrote the log truncated.
+  /// Number of frames that the capturing program truncated.
   package var cut = 0
-  /// Number of packets, of any connection, that the program that wrote the log lost during this connection.
+  /// Number of packets, of any connection, that the capturing program lost during this connection.
   package var drops = 0
   /// Notifications and indications over time, starting at `startTime`.
   package var timeline = RateTimeline()

@@ -29,7 +29,7 @@ public struct LogAnonymiser: Sendable {
     32 << 20, "bytes of fragments that anonymising changes", by: .file, whenFull: "the log is refused",
     counted: "message and exit status")
 
-  /// Records in the third pass so far in which unknown data were blanked.
+  /// Number of records whose unknown data was blanked so far in the third pass.
   public private(set) var blankedRecords = 0
 
   public init() {}

@@ -113,7 +113,7 @@ package final class PacketField: Sendable {
   package let nameKey: String
   /// The fields that are repeated or conditional.
   package let inner: [PacketField]
-  /// Number of bytes that the field needs, without those that depend on values.
+  /// Number of bytes in the fixed part of the field.
   package let byteCount: Int
 
   init(kind: Kind, content: Content, label: String, inner: [PacketField] = []) {

@@ -93,8 +93,12 @@ public struct ReplayLog: Sendable {
         isCut: record.isCut))
   }
 
-  /// Record numbers of truncated data among packets of one adapter, and of truncated packets between them that
-  /// may be such data.
+  /// Returns the record numbers of truncated data packets.
+  ///
+  /// Packets of the same adapter that were cut before their link's handle may be data packets, too. They are
+  /// included if they are between the first packet and the last.
+  ///
+  /// - Parameter packets: packets of one adapter.
   func cuts(in packets: [ReplayPacket]) -> [Int] {
     guard let first = packets.first, let last = packets.last else { return [] }
     let between = linklessCuts.filter {

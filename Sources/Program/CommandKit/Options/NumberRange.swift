@@ -73,7 +73,7 @@ extension NumberRange<UInt32> {
 }
 
 extension Option where Value: Comparable & LosslessStringConvertible & Sendable {
-  /// A number with a default.
+  /// Creates an option for a number with a default.
   package init(
     wrappedValue: Value, name: NameSpecification = .long, help: ArgumentHelp, in range: NumberRange<Value>
   ) {
@@ -85,7 +85,7 @@ extension Option where Value: Comparable & LosslessStringConvertible & Sendable 
 }
 
 extension Option {
-  /// An optional number.
+  /// Creates an option for an optional number.
   package init<Number>(
     name: NameSpecification = .long, help: ArgumentHelp, in range: NumberRange<Number>
   ) where Value == Number? {

@@ -96,7 +96,7 @@ final class ScanRecording: Sendable {
       captures.append(capture)
     }
 
-    /// Prints what was recorded.
+    /// Prints a summary of the recording.
     ///
     /// - Throws: an error if the recording is incomplete.
     func tell() throws {

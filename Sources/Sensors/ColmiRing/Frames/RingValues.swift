@@ -102,7 +102,7 @@ public struct RingHeartRateLogSettings: Hashable, Sendable, BitwiseCopyable {
   public var lowAlarm: UInt8 = 0
   /// Threshold of the high alarm in beats per minute; 0 if absent.
   public var highAlarm: UInt8 = 0
-  /// Switch of the alarms as sent; 0 if absent.
+  /// Byte that turns the alarms on or off, not interpreted; 0 if absent.
   public var alarmSwitch: UInt8 = 0
 
   public init(isEnabled: Bool, intervalMinutes: UInt8) {

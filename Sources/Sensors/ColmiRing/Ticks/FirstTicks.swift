@@ -90,10 +90,10 @@ struct FirstTicks: Sendable {
     numbers.append(number)
   }
 
-  /// Detects dropped ticks and sets `before`.
+  /// Detects dropped ticks. If there are any, sets `before` to the number of drops up to each position.
   ///
   /// - Parameters:
-  ///   - slow: period of the line below all ticks if none were dropped, in nanoseconds.
+  ///   - slow: period, in nanoseconds, that was fitted on the assumption that no ticks were dropped.
   ///   - isPause: whether a pause of this many nanoseconds separates two events.
   /// - Returns: the period in nanoseconds, and the first position that cannot be decided because it is too
   ///   near the end; `nil` if nothing was dropped.

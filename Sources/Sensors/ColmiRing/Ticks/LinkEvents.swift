@@ -18,7 +18,7 @@ struct LinkEvents: Sendable {
   private var level = 0.0
   private var row = 0
   private var longestRow = 0.0
-  /// Mean lateness of the last ticks of events, in periods.
+  /// Moving average of the lateness of each connection event's last tick, in periods.
   private(set) var mean = 0.5
   /// Largest lateness of the most punctual of a few events, in periods.
   private(set) var floor = 0.0
@@ -71,7 +71,7 @@ struct LinkEvents: Sendable {
   }
 }
 
-/// Minimum lateness in the last seconds. It defines "on time" while the line is settling or a clock is
+/// Minimum lateness over the last few seconds. It defines "on time" while the line is settling or a clock is
 /// slewed. Two blocks let old values expire.
 struct UsualLateness: Sendable {
   private static let blockTicks = 16

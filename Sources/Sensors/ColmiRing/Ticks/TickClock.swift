@@ -166,9 +166,9 @@ public struct TickClock: Sendable {
   private var lastOnTime = -1
   private var lastTime: Int64 = 0
   private var lastFitted = Int64.min
-  /// Minimum lateness of the last seconds.
+  /// Minimum lateness over the last few seconds.
   private var usual = UsualLateness()
-  /// Minimum lateness of the last connection events.
+  /// Minimum lateness over the last few connection events.
   private var recent = RecentLateness()
   private var events = LinkEvents()
   private var phase = EventPhase()

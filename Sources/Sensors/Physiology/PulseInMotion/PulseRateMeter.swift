@@ -172,8 +172,8 @@ public struct PulseEstimate: Hashable, Sendable {
 public enum PulseAbsence: String, Hashable, Sendable, CaseIterable {
   /// More than a third of the samples is missing or has no light.
   case missingSamples
-  /// The light jumped, for example because the sensor was lifted, and more than a third of it was missing or
-  /// unsettled.
+  /// The light jumped, for example because the sensor was lifted, and more than a third of the window is
+  /// missing or unsettled.
   case unsettled
   /// The light is constant.
   case noSignal

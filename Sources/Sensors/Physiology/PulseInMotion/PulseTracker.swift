@@ -40,7 +40,7 @@ public struct PulseTracker: Sendable {
   /// Root mean square below which the light contains no signal, as a share of its mean.
   private static let leastPower = 1e-7
 
-  /// Data of two seconds of the grid, which is the step between windows.
+  /// Sample counts of two seconds of the grid. Successive windows start one block apart.
   private struct Block {
     var start: Int64 = 0
     var unmeasured = 0

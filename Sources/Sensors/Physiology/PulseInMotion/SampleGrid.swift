@@ -41,7 +41,8 @@ struct SampleGrid {
   static let settlingSeconds = 1.0
   /// Range of settled light, as multiples of the usual size.
   static let settledSize = 0.2...3
-  /// Time after which light outside `settledSize` becomes usual.
+  /// Maximum duration of settling after a jump. If the light is still outside `settledSize` then, its usual
+  /// size is measured anew.
   static let longestSettlingSeconds = 6.0
 
   private let rate: Double

@@ -18,8 +18,8 @@ struct RingOpenLog: Sendable {
     case ofAnother
   }
 
-  /// Maximum pause inside a log, which a ring sends within a second. After a longer pause, another log
-  /// begins.
+  /// Maximum pause inside a log. A ring sends a whole log within a second; a frame after a longer pause
+  /// begins another log.
   static let silence = Duration.seconds(10)
 
   let kind: RingLogKind

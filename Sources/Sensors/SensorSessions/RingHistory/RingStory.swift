@@ -344,7 +344,9 @@ extension FieldList {
 }
 
 extension RingDayLog.Day {
-  /// - Parameter today: today by the ring's clock; the result is `nil` if it is not a valid date.
+  /// Returns the date of the log, or `nil` if it is invalid.
+  ///
+  /// - Parameter today: today's date by the ring's clock.
   fileprivate func date(from today: RingDate) -> RingDate? {
     switch self {
     case .timestamp(let timestamp):

@@ -77,8 +77,8 @@ public struct SessionGap: Hashable, Sendable {
   }
 }
 
-/// Pause before a session reconnects. It is zero at first and doubles up to 30 s; if the links deliver
-/// samples, it doubles up to 1 s. A link that lasts 3 s resets it.
+/// Pause before a session reconnects. The first attempt is immediate. The pause before the second is 250 ms;
+/// it then doubles up to 30 s, or up to 1 s if the links deliver samples. A link that lasts 3 s resets it.
 public struct BackOff: Hashable, Sendable {
   public static let first = Duration.milliseconds(250)
   public static let longest = Duration.seconds(30)

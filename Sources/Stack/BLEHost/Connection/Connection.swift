@@ -44,7 +44,7 @@ public actor Connection: ATTRequester {
     case optional
   }
 
-  /// Need of the requests that the current task makes. An MTU exchange is always optional.
+  /// Whether the current task's requests are required or optional. An MTU exchange is always optional.
   @TaskLocal package static var need = Need.required
 
   public nonisolated let peer: DeviceAddress
@@ -539,7 +539,7 @@ struct LinkAttributes {
   var isFromEarlierLink = false
   /// Whether the attributes of an earlier link were discovered by an earlier run of the program.
   var isRecalled = false
-  /// The device's firmware revision as read in that run.
+  /// Firmware revision that the earlier run read from the device.
   var recalledFirmware: String?
   var changeCount = 0
   /// The Service Changed characteristic, once subscribed to.

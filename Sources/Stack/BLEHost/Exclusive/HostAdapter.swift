@@ -912,8 +912,8 @@ extension HostAdapter {
     }
   }
 
-  /// Whether packets queued on a link are not transmitted yet. If several links are up, packets count as
-  /// transmitted once the controller has received them.
+  /// Returns whether packets queued on a link still wait for transmission. If several links are up, packets
+  /// count as transmitted once the controller has received them.
   private func isBusy(_ handle: ConnectionHandle) -> Bool {
     guard peer(of: handle) != nil else { return false }
     return withHost {

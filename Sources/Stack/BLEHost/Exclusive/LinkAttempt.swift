@@ -53,8 +53,9 @@ final class LinkAttempt {
   /// End of the time slice; while cancelling, the limit for the controller's confirmation.
   var deadline: MonotonicTime?
   var isCancelling = false
-  /// The cancel command that was sent, and the controller's error if it was refused.
+  /// The cancel command; `nil` until it is sent.
   var cancel: CommandID?
+  /// Error with which the controller refused the cancel command.
   var refusal: HostError?
   let ended = OneShot<Void>()
 

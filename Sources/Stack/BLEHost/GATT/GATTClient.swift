@@ -44,8 +44,8 @@ public actor GATTClient {
     return database
   }
 
-  /// Discovers the services with these UUIDs, as many of each as fit in one response, and the service that
-  /// reports changes of attributes.
+  /// Discovers the services with these UUIDs, and the Generic Attribute service. For each UUID, returns
+  /// only the services that fit in one response.
   ///
   /// - Returns: The services that exist, in the order of `services`, without those that the device refuses to
   ///   list. `database` is unchanged.

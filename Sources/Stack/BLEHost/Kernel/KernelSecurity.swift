@@ -39,8 +39,11 @@ struct KernelSecurity {
     links.append(Link(peer: connection.peer, connection: connection))
   }
 
-  /// The address of the link on which a device distributed its identity. The kernel reports the address only
-  /// if it is private; otherwise it is derived.
+  /// Returns the address of the link on which a device distributed its identity.
+  ///
+  /// The kernel reports the address, `told`, only if it is private; otherwise, `told` is zero. The result is
+  /// then the identity address, or, if no link or key has that address, the address of a device with which the
+  /// user is pairing.
   func address(_ told: DeviceAddress, of identity: DeviceAddress) -> DeviceAddress {
     if told.bits != 0 { return told }
     return isOurs(identity) ? identity : wanted.first ?? identity

@@ -28,7 +28,7 @@ public struct Advertiser: Hashable, Sendable {
   public static let serviceLimit = Limit(
     32, "service UUIDs of one advertiser", by: .air, whenFull: "further ones are left out",
     counted: "`leftOut` of a scan")
-  /// Enough: real devices have one or two.
+  /// Real devices send one or two of these.
   public static let dataLimit = Limit(
     16, "company identifiers and service-data UUIDs of one advertiser", by: .air,
     whenFull: "further ones are left out", counted: "`leftOut` of a scan")

@@ -93,7 +93,7 @@ public struct GATTDatabase: Hashable, Sendable {
     }
   }
 
-  /// The first characteristic with a UUID.
+  /// Returns the first characteristic with this UUID.
   ///
   /// - Parameters:
   ///   - uuid: type of the characteristic.
@@ -106,7 +106,7 @@ public struct GATTDatabase: Hashable, Sendable {
     return all.first { !$0.properties.isDisjoint(with: properties) } ?? all.first
   }
 
-  /// The characteristic with this value handle.
+  /// Returns the characteristic with this value handle.
   public func characteristic(valueHandle: AttributeHandle) -> Characteristic? {
     for service in services {
       if let found = service.characteristics.first(where: { $0.valueHandle == valueHandle }) {

@@ -141,7 +141,8 @@ enum SensorAnalysis {
     return nil
   }
 
-  /// The acceleration table among the sources, at its start.
+  /// Returns a reader at the start of the first acceleration table with a steady rate, and the clock of its
+  /// rows.
   private static func acceleration(
     _ sources: [any TableSource]
   ) throws(SystemError) -> (any TableReader, RowClock)? {

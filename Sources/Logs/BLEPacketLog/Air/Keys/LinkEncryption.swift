@@ -102,7 +102,7 @@ struct LinkEncryption {
   mutating func countTrial() { if cipher == nil { keyTrials += 1 } }
 }
 
-/// How the payload of a packet became readable.
+/// State of a packet's payload: plaintext, decrypted, or encrypted.
 enum Opening: Hashable {
   /// Never encrypted.
   case clear

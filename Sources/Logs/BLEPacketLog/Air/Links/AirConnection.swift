@@ -59,7 +59,8 @@ final class AirConnection {
 
   // MARK: Packets
 
-  /// Completes the metadata of a packet by its time and its sequence number.
+  /// Sets the event counter and the direction of a packet if they are unknown, and whether it is a
+  /// retransmission.
   func take(
     _ header: UInt8, _ payload: Span<UInt8>, _ packet: inout AirPacket, at time: ReceiveTime
   ) -> AirSide.Sequence {
