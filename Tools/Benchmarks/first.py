@@ -219,8 +219,9 @@ def lines(data, machine, table):
     yield ""
     yield machine
     yield ""
-    yield (f"In one run of the test kernel, medians of {data['rounds']} rounds by turns (least … most), each with all new: "
-           "controller, device, daemon, stored devices. The device is `ringtap emulate … --vhci --real-time`, whose link is as "
+    yield (f"Medians of {data['rounds']} rounds in one run of the test kernel (minimum … maximum). In each round, every client "
+           "connects to every device in turn, each time with a new controller, device, daemon and device store. The device is "
+           "`ringtap emulate … --vhci --real-time`, whose link is as "
            "slow as radio: a request in one connection event, the answer in the next. It sends at 25 Hz, a ring three "
            "notifications each time, and asks the client for nothing. All clients are given the address. Requests and times "
            "are tshark's, from a log of btmon: the ATT requests on the link, of either side, before the first notification of "
