@@ -712,7 +712,9 @@ extension RingConversation {
   /// Passes the reports of the current workout to `body`, in order, on the event loop. Returns when the duration
   /// has elapsed, the task is cancelled, or the ring reports the workout's end.
   ///
-  /// - Parameter duration: `nil` for no limit.
+  /// - Parameters:
+  ///   - duration: `nil` for no limit.
+  ///   - body: receives each report, with the time at which the kernel received it.
   /// - Throws: the error that ended the link.
   public func watchWorkout(
     for duration: Duration?, _ body: @escaping @Sendable (RingSportSample, ReceiveTime) -> Void
