@@ -89,6 +89,20 @@ import Testing
       ])
   }
 
+  /// A number is dropped only after the name that it has.
+  @Test func keepsNumbersWithoutNames() throws {
+    let packets = [
+      LoggedPacket(type: .command, direction: .hostToController, octets: octetsOf("0afc 02 0102")),
+      LoggedPacket(
+        type: .acl, direction: .controllerToHost, octets: octetsOf("4020 0900 0500 0400 01 0a 1200 81")),
+    ]
+    let lines = try shown(log(packets), PacketPrinter(style: .text, isBrief: true))
+    #expect(lines[0].hasSuffix("  Command: Vendor (0x3f|0x000a), 0102"), "\(lines[0])")
+    #expect(
+      lines[1].hasSuffix("  ATT: Error Response, Read Request, 0x0012, Error: Application Error (0x81)"),
+      "\(lines[1])")
+  }
+
   /// A terminal of 40 columns.
   @Test func fitsTheTerminal() throws {
     let octets = log([Self.notification, Self.report])

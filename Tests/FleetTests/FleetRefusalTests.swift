@@ -189,6 +189,9 @@ import CaptureTools
     (["capture", "--to", "influx+http://h"], "no path"),
     (["capture", "--to", "lsl"], "lsl:"), (["capture", "--to", "lsl:", "--to", "lsl:"], "given twice"),
     (["capture", "--to", "mqtt://u:secret@h?x=1"], "no parameter 'x'"),
+    (["capture", "--to", "redis://u:secret@h"], "'redis' is not an output"),
+    (["capture", "--to", "osc://h"], "a host and a port"),
+    (["capture", "--to", "mqtt://h", "--publish-patience", "5"], "need --publish"),
     (["cycling", "--to", "mqtt://h"], "--output"),
     // The spellings of version 0.2.
     (["capture", "--publish", "broker.local"], "mqtt://"),

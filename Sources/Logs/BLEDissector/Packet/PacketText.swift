@@ -64,7 +64,8 @@ struct PacketText {
   }
 
   /// Returns a shorter form of a title: without the numbers and lengths at its end, the labels of an
-  /// attribute's handle and value, and the UUID of an attribute that has a name.
+  /// attribute's handle and value, and the UUID of an attribute that has a name. A number stays if the name before
+  /// it is none of its own, such as "Unknown".
   private static func abridged(_ text: String) -> String {
     let text = String(text.trimmingPrefix(text.hasPrefix("Handle: 0x") ? "Handle: " : "Data: "))
     let octets = Array(text.utf8)
@@ -79,8 +80,12 @@ struct PacketText {
     if isUUID { return start.hasSuffix("Vendor specific") ? text : String(start + rest) }
     let isNumber = inner.starts(with: "0x".utf8)
     let isCount = [" len ", " plen ", " dlen ", " ncmd ", " ident "].contains { rest.hasPrefix($0) }
-    return isNumber && (rest.isEmpty || isCount) ? String(start) : text
+    guard isNumber, rest.isEmpty || isCount else { return text }
+    let isNamed = !unnamed.contains { start.hasSuffix($0) }
+    return isNamed ? String(start) : String(text[..<rest.startIndex])
   }
+
+  private static let unnamed = ["Unknown", "Reserved", "Vendor", "Vendor specific", "Application Error"]
 
   enum Color: String {
     case command = "\u{1B}[34m"

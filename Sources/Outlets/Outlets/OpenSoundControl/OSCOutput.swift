@@ -7,13 +7,13 @@ import Synchronization
 ///
 /// The message of a row is `/KIND/ADDRESS/TABLE` with the values of the columns after the time: numbers as
 /// 32-bit floats, words as strings, a missing value as nil. `/KIND/ADDRESS/link` has "lost" or "back", and
-/// `/KIND/ADDRESS/end` the reason. Messages have no time, because receivers schedule by their own clock. UDP does
-/// not report whether anyone receives them.
+/// `/KIND/ADDRESS/end` the reason. Messages have no time, because receivers schedule by their own clock. UDP
+/// reports at most that a message was refused, and not every time.
 ///
 /// OSC 1.0 specification, "OSC Messages"; nil is in OSC 1.1.
 package final class OSCOutput: Sendable {
   private let socket: FileDescriptor
-  /// Messages that could not be sent.
+  /// Messages that are known not to have arrived.
   private let dropped = Atomic<Int>(0)
 
   /// Address and port of a receiver.
@@ -46,15 +46,20 @@ package final class OSCOutput: Sendable {
   /// Returns an output for the samples of a device.
   package func output(of device: SampleDevice) -> any SampleOutput { DeviceMessages(device, on: self) }
 
-  /// Number of messages that this machine could not send, because nothing listened at the port or the network
-  /// was not reachable.
+  /// Number of messages that were refused because no program listens at the port, or that this machine could not
+  /// send. Others may be lost, too.
   package var missed: Int { dropped.load(ordering: .relaxed) }
 
   fileprivate func send(_ message: [UInt8]) {
-    // A refusal belongs to an earlier message, and is reported once for it: this one is sent again.
-    if (try? socket.send(message.span)) == nil, (try? socket.send(message.span)) == nil {
-      dropped.add(1, ordering: .relaxed)
-    }
+    // A refusal belongs to an earlier message, so this one is sent again. udp(7).
+    guard let error = failure(sending: message) else { return }
+    dropped.add(1, ordering: .relaxed)
+    if error.condition == .refused, failure(sending: message) != nil { dropped.add(1, ordering: .relaxed) }
+  }
+
+  private func failure(sending message: [UInt8]) -> SystemError? {
+    do throws(SystemError) { _ = try socket.send(message.span) } catch { return error }
+    return nil
   }
 }
 

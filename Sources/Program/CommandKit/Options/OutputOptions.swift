@@ -40,12 +40,12 @@ package struct Outputs: Sendable {
       switch url["as"] ?? "fleet" {
       case "fleet": try addFleet(url)
       case "home-assistant": try addHome(url)
-      case let other: throw ValidationError("as=\(other): it must be fleet or home-assistant")
+      case let other: throw ValidationError("as=\(other.printable): it must be fleet or home-assistant")
       }
     case "influx+http", "influx+https": try add(influx: text.dropFirst("influx+".count))
     case "osc":
       guard let place = OSCOutput.Place(text) else {
-        throw ValidationError("'\(text.printable)' is not a receiver such as osc://127.0.0.1:9000")
+        throw ValidationError("osc:// needs a host and a port, such as osc://127.0.0.1:9000")
       }
       guard !osc.contains(place) else { throw ValidationError("'\(text)' is given twice") }
       osc.append(place)
@@ -53,7 +53,7 @@ package struct Outputs: Sendable {
     case "-", "unix", "tcp": try add(stream: text)
     default:
       throw ValidationError(
-        "'\(String(text.prefix { $0 != "@" }).printable)' is not an output: give -, unix:PATH, tcp:HOST:PORT, lsl:, "
+        "'\(String(text.prefix { $0 != ":" }).printable)' is not an output: give -, unix:PATH, tcp:HOST:PORT, lsl:, "
           + "osc://HOST:PORT, mqtt://HOST or influx+http://HOST/PATH; see `ringtap help outputs`")
     }
   }
@@ -288,8 +288,10 @@ package struct FormerOutputOptions: ParsableArguments {
       try outputs.set(
         fleet: publish, name: publishAs, backlog: publishBacklog, patience: publishPatience, ca: publishCa,
         passwordFile: publishPasswordFile)
-    } else if publishAs != nil || publishCa != nil || publishPasswordFile != nil {
-      throw ValidationError("--publish-as, -ca and -password-file need --publish")
+    } else if publishAs != nil || publishCa != nil || publishPasswordFile != nil || publishBacklog != nil
+      || publishPatience != nil
+    {
+      throw ValidationError("--publish-as, -backlog, -patience, -ca and -password-file need --publish")
     }
     if let homeAssistant {
       try outputs.set(home: homeAssistant, ca: homeAssistantCa, passwordFile: homeAssistantPasswordFile)

@@ -85,7 +85,8 @@ struct RecordingJob: Sendable {
     await lab?.finish()
     for (place, output) in osc where output.missed > 0 {
       Console.note(
-        "\(counted(output.missed, "message")) to \(place) could not be sent; the recording has all values")
+        "at least \(counted(output.missed, "message")) to \(place) did not arrive; the recording has all values"
+      )
     }
     // These run concurrently, so that an interrupted command waits only for the slowest one.
     async let told = home?.finishAndTell() ?? true

@@ -95,10 +95,17 @@ package struct RingActivityCommand: AsyncParsableCommand {
     let watching = Task { try await ring.watchWorkout(for: duration) { queue.yield(($0, $1)) } }
     // A detached task, so that queued reports are still printed after Ctrl-C.
     let printing = Task.detached {
-      do { for await (sample, time) in samples { try show(sample, time, json) } } catch {
+      var count = 0
+      do {
+        for await (sample, time) in samples {
+          try show(sample, time, json)
+          count += 1
+        }
+      } catch {
         watching.cancel()
         throw error
       }
+      return count
     }
     let result = await withTaskCancellationHandler {
       await watching.result
@@ -111,8 +118,13 @@ package struct RingActivityCommand: AsyncParsableCommand {
     if !join, isOpen {
       await ring.connection.loop.uninterrupted { try? await ring.workout(.end, sport) }
     }
-    try await printing.value
+    let count = try await printing.value
     if case .failure(let error) = result { throw Failure(error) }
+    guard count == 0, !Task.isCancelled else { return }
+    throw Failure(
+      join
+        ? "no report arrived: no workout is in progress; `ringtap ring activity start` begins one"
+        : "the ring accepted the workout and sent no report within the time")
   }
 
   private static func show(
