@@ -121,6 +121,32 @@ struct SignalAllocationTests {
     #expect(placed > 2_900 && missing >= 20)
   }
 
+  /// A ring that stands still for a while, and whose ticks then arrive in a burst or are gone. The first of two
+  /// equal streams may perform one-time initialisation.
+  @Test(arguments: [(2.0, 300), (90, 6_000)], [true, false])
+  func aStandstillAllocatesNothing(_ standstill: (seconds: Double, at: Int), isBurst: Bool) {
+    var stream = TickStream()
+    var placed = 0
+    var before: UInt64 = 0
+    for pass in 0..<2 {
+      if pass > 0 { stream = TickStream() }
+      before = malloc_counter_calls()
+      for tick in 0..<standstill.at + 1_500 {
+        let late = tick < standstill.at ? 0 : standstill.seconds * 1e9
+        let due = Double(tick) * 1e9 / 116
+        let resumed = Double(standstill.at) * 1e9 / 116 + late
+        let sent = tick < standstill.at ? due : isBurst ? max(due, resumed) : due + late
+        let event = Int64(sent / 30e6 + 1) * 30_000_000
+        stream.take(
+          .ppg(PPGRawSample(value: 10_625, max: 0, min: 0, diff: 0)), at: ReceiveTime(nanoseconds: event))
+        while stream.next() != nil { placed += 1 }
+      }
+    }
+    let calls = malloc_counter_calls() - before
+    #expect(calls == 0)
+    #expect(placed > standstill.at)
+  }
+
   /// ECG samples to beats, windows and variability: 22 minutes at 130 Hz, three at 1,000 Hz. One frame of 73
   /// samples is lost each minute, and three seconds once.
   @Test(arguments: [(130.0, 171_600), (1_000, 180_000)])

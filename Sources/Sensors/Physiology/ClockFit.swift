@@ -146,6 +146,14 @@ public struct ClockFit: Sendable {
     (self.period, isGuess, known) = (period, false, nil)
   }
 
+  /// Starts the fit of another stream in the storage of this one. `period` is a first estimate in nanoseconds,
+  /// above 0.
+  public mutating func reset(index: Int, time: Int64, period: Double) {
+    begin(at: index, time, period: period)
+    events.reset()
+    unnumbered = 0
+  }
+
   /// Time at which tick `index` would arrive without delay, in nanoseconds by the clock of the timestamps.
   public func time(of index: Int) -> Int64 {
     // A line through invalid timestamps may exceed the range of `Int64`.
@@ -339,7 +347,10 @@ public struct ClockFit: Sendable {
 
   /// Forgets the oldest blocks. Their points are moved behind the others.
   private mutating func forget(_ blocks: Int) {
-    for place in blocks..<count { points.swapAt(place - blocks, place) }
+    // Without optimisation, `swapAt` would allocate.
+    for place in blocks..<count {
+      (points[place - blocks], points[place]) = (points[place], points[place - blocks])
+    }
     count -= blocks
     var first = 0
     while first < waitCount, waits[first].index < points[0].index { first += 1 }
@@ -451,6 +462,9 @@ private struct EventGrid: Sendable {
 
   /// Forgets the last event but keeps the interval.
   mutating func begin() { last = nil }
+
+  /// Forgets everything but keeps the storage.
+  mutating func reset() { (last, start, count, interval) = (nil, 0, 0, .infinity) }
 
   /// Processes the timestamp of the next tick, in nanoseconds since any epoch.
   ///

@@ -93,7 +93,8 @@ struct EarlyPauses: Sendable {
     }
   }
 
-  /// Returns the median of `steps`, and reorders them. Hoare's selection does not allocate, unlike `sort`.
+  /// Returns the median of `steps`, and reorders them. Hoare's selection does not allocate, unlike `sort`;
+  /// without optimisation, `swapAt` would.
   private mutating func medianStep() -> Double {
     let middle = steps.count / 2
     var (low, high) = (0, steps.count - 1)
@@ -104,7 +105,7 @@ struct EarlyPauses: Sendable {
         while steps[left] < pivot { left += 1 }
         while steps[right] > pivot { right -= 1 }
         guard left <= right else { break }
-        steps.swapAt(left, right)
+        (steps[left], steps[right]) = (steps[right], steps[left])
         left += 1
         right -= 1
       }
@@ -156,9 +157,17 @@ struct EarlyPauses: Sendable {
       found[pause].most = Int(min(max(least, high.rounded(.down)), 1e6))
     }
     guard uncertainty != nil else { return 0 }
-    var doubtful = 0
-    for pause in found where pause.least == 0 { doubtful += pause.most }
-    found.removeAll { $0.least == 0 }
+    var (doubtful, kept) = (0, 0)
+    for pause in found.indices {
+      if found[pause].least == 0 {
+        doubtful += found[pause].most
+      } else {
+        found[kept] = found[pause]
+        kept += 1
+      }
+    }
+    // Without optimisation, `removeAll(where:)` would allocate.
+    while found.count > kept { found.removeLast() }
     return doubtful
   }
 

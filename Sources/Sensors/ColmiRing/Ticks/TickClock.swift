@@ -138,6 +138,8 @@ public struct TickClock: Sendable {
   private var cleared = 0
 
   private var fit: ClockFit?
+  /// Storage of the next fit while `fit` is `nil`, so that a fit can begin without an allocation.
+  private var unused: ClockFit? = ClockFit(index: 0, time: 0, period: 1, isKnown: false)
   /// Number of the last warm-up tick. The fit receives warm-up ticks before they are placed.
   private var lastOfWarmUp = -1
   /// The first ticks of the stream with their numbers, until they are examined again.
@@ -188,7 +190,7 @@ public struct TickClock: Sendable {
   public init() {
     waiting = [RingTick](repeating: RingTick(time: ReceiveTime(nanoseconds: 0)), count: Self.capacity)
     numbers = [Int](repeating: 0, count: Self.capacity)
-    missing = numbers
+    missing = [Int](repeating: 0, count: Self.capacity)
     restarts = [Bool](repeating: false, count: Self.capacity)
   }
 
@@ -230,7 +232,7 @@ public struct TickClock: Sendable {
     precondition(count < Self.capacity, "ticks must be taken out of the clock as they are put in")
     if isFinished {
       (isFinished, startsLink) = (false, true)
-      if (fit?.periodUncertainty ?? 1) > Self.largestGuess { fit = nil }
+      if (fit?.periodUncertainty ?? 1) > Self.largestGuess { (unused, fit) = (fit ?? unused, nil) }
     }
     waiting[slot(count)] = tick
     count += 1
@@ -330,7 +332,9 @@ public struct TickClock: Sendable {
     guard isLong || isEnd else { return }
     if whole == count, isLong, length < Self.longestWarmUp {
       early.find()
-      if let pause = early.found.last {
+      // Without optimisation, `last` would allocate.
+      if !early.found.isEmpty {
+        let pause = early.found[early.found.count - 1]
         let length = Double(last &- time(pause.place))
         let isLong = length >= Self.warmUpSeconds * 1e9 && whole - pause.place >= Self.minimumWarmUp
         if isLong { return placePauses(whole) }
@@ -341,11 +345,20 @@ public struct TickClock: Sendable {
     let mean = whole > 1 ? length / Double(whole - 1) : 1e9
     let start = lastNumber + 1 + ticksWithoutLink(until: first, period: mean)
     numbers[slot(0)] = start
-    var fit = ClockFit(index: start, time: first, period: max(1, mean), isKnown: false)
-    for position in 0..<whole { fit.take(time(position), at: start + position) }
+    beginFit(at: start, 0..<whole, period: mean)
     lastOfWarmUp = start + whole - 1
-    self.fit = fit
-    if isFirst { placeFirst(whole, fit.period) }
+    if isFirst, let period { placeFirst(whole, period) }
+  }
+
+  /// Fits a line to queued ticks, the first of which has the number `number`, in the storage of `unused`.
+  private mutating func beginFit(at number: Int, _ positions: Range<Int>, period: Double) {
+    (fit, unused) = (fit ?? unused, nil)
+    let first = time(positions.lowerBound)
+    fit?.reset(index: number, time: first, period: max(1, period))
+    for position in positions {
+      let time = time(position)
+      fit?.take(time, at: number + position - positions.lowerBound)
+    }
   }
 
   /// Begins the line if there are pauses among the first ticks. Its period is that of the ticks after the
@@ -353,11 +366,11 @@ public struct TickClock: Sendable {
   private mutating func placePauses(_ whole: Int) {
     let start = early.found[early.found.count - 1].place
     let mean = Double(time(whole - 1) &- time(start)) / Double(whole - 1 - start)
-    var fit = ClockFit(index: start, time: time(start), period: max(1, mean), isKnown: false)
-    for position in start..<whole { fit.take(time(position), at: position) }
-    let interval = fit.eventInterval.isFinite ? fit.eventInterval : max(fit.period, Self.longestInterval)
-    loose = early.measure(period: fit.period, uncertainty: fit.periodUncertainty, interval: interval)
-    self.fit = fit
+    beginFit(at: start, start..<whole, period: mean)
+    if let fit {
+      let interval = fit.eventInterval.isFinite ? fit.eventInterval : max(fit.period, Self.longestInterval)
+      loose = early.measure(period: fit.period, uncertainty: fit.periodUncertainty, interval: interval)
+    }
     beginEarly(at: 0, 0)
   }
 
@@ -368,13 +381,12 @@ public struct TickClock: Sendable {
     (usual, recent) = (UsualLateness(), RecentLateness())
     first.removeAll()
     lastOfWarmUp = number - 1
-    guard !early.found[earlyPlaced...].contains(where: { $0.least < $0.most }) else {
+    for pause in earlyPlaced..<early.found.count where early.found[pause].least < early.found[pause].most {
       fit?.begin(at: number, start)
       return
     }
-    guard var fit else { return }
-    defer { self.fit = fit }
-    fit.begin(at: number, start, period: fit.period)
+    guard let period = fit?.period else { return }
+    fit?.begin(at: number, start, period: period)
     var pause = earlyPlaced
     for place in position..<count {
       lastOfWarmUp += 1
@@ -382,7 +394,8 @@ public struct TickClock: Sendable {
         lastOfWarmUp += early.found[pause].least
         pause += 1
       }
-      fit.take(time(place), at: lastOfWarmUp)
+      let time = time(place)
+      fit?.take(time, at: lastOfWarmUp)
     }
   }
 

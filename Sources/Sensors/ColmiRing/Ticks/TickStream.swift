@@ -299,11 +299,10 @@ struct TickTally: Sendable {
 
   init() {
     parts = RingTick.Part.allCases.map { _ in PartTally() }
+    gaps.reserveCapacity(Self.gapCapacity)
   }
 
   mutating func take(_ placed: PlacedTick) {
-    // Reserve here while the array is not shared, so that the first gap of a long stream does not allocate.
-    if ticks == 0 { gaps.reserveCapacity(Self.gapCapacity) }
     ticks += 1
     combinations[take(.spO2, placed) | take(.ppg, placed) | take(.accelerometer, placed)] += 1
     if placed.missingBefore > 0, let lastTime, gaps.count < Self.gapCapacity {
