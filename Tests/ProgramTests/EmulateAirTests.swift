@@ -53,4 +53,43 @@ import Testing
       }
     }
   }
+
+  /// Two pairings: the second after both sides have removed the keys of the first. While one side still has
+  /// them, the refusal says what to do.
+  @Test func pairsTwice() async throws {
+    try await withFolder { folder in
+      let file = folder + "/strap.txt"
+      try Data((Self.strap + "needs encrypted 0x0015\n").utf8).write(to: URL(filePath: file))
+      let (left, right) = ("unix:\(folder)/left", "unix:\(folder)/right")
+      let (server, client) = (folder + "/server", folder + "/client")
+      let air = try Ringtap.start(["emulate", "air", "--transport", left, "--transport", right])
+      try await air.line(containing: "ready")
+      func run(_ words: [String]) async throws -> Program.Result {
+        try await Ringtap.run(words + ["--transport", right], state: client)
+      }
+      for pairing in 1...2 {
+        let strap = try Ringtap.start(["serve", file, "--transport", left], state: server)
+        try await strap.line(containing: "ready")
+        let refused = try await run(["read", Self.address, "2a38"])
+        #expect(refused.status == 1 && refused.errors.contains("ringtap pair"), "\(refused.errors)")
+        let paired = try await run(["pair", Self.address])
+        #expect(paired.output.hasPrefix("paired with \(Self.address): "), "\(paired.errors)")
+        let read = try await run(["read", Self.address, "2a38"])
+        #expect(read.output == "0x0015  01  Body Sensor Location: chest\n", "\(read.errors)")
+        if pairing == 1 {
+          let again = try await run(["pair", Self.address])
+          #expect(again.status == 1 && again.errors.contains("forget an earlier bond on both sides"))
+        }
+        strap.send(SIGINT)
+        let served = try await strap.finish()
+        let central = try #require(served.output.firstMatch(of: /connected 1 (\S+)/)).output.1
+        for (state, peer) in [(server, String(central)), (client, Self.address)] {
+          let forgotten = try await Ringtap.run(["pair", peer, "--forget"], state: state)
+          #expect(forgotten.output == "removed the keys of \(peer)\n", "\(forgotten.errors)")
+        }
+      }
+      air.send(SIGINT)
+      _ = try await air.finish()
+    }
+  }
 }
