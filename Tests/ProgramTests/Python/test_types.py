@@ -71,6 +71,24 @@ class GuideTests(Case):
         if passed_over:
             print(f"snippets passed over: {'; '.join(passed_over)}", file=sys.stderr)
 
+    def test_ten_commands_lead_from_a_clone_to_a_pulse(self):
+        """The first five are what made this environment: a wheel of the clone's program, installed beside NumPy."""
+        block = re.search(r"```console\n(\$ git clone .*?)```", GUIDE.read_text(encoding="utf-8"), re.S)[1].splitlines()
+        commands = [line[2:] for line in block if line.startswith("$ ")]
+        python = [line[4:] for line in block if line.startswith(">>> ")]
+        self.assertEqual(len(commands) + len(python), 10)
+        self.assertRegex(";".join(commands), r"^git clone .*;cd ringtap;Tools/package wheel;python3 -m venv sensors;sensors/bin/pip install ")
+        self.assertEqual(commands[-1], "sensors/bin/python")
+        folder = self.folder()
+        (folder / "sensors").symlink_to(sys.prefix)
+        for command in commands[5:-1]:
+            run = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+            self.assertEqual(run.returncode, 0, run.stderr)
+        run = subprocess.run(
+            ["sensors/bin/python"], input="\n".join(python), cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+        # The emulated heart beats 72 times a minute.
+        self.assertRegex(run.stdout, r"^\[(72\.[ \]]+){5,7}\n$", run.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
