@@ -77,6 +77,15 @@ struct LiveScreenTests {
       ])
   }
 
+  /// The last frame, which stays on the screen.
+  @Test func tellsThatARecordingHasEnded() {
+    var state = Self.state(Self.device())
+    state.isOver = true
+    let lines = Self.screen(state, 80, 17)
+    #expect(lines[0].hasSuffix("hci0, raw mode   " + String(repeating: " ", count: 30) + "1:12"))
+    #expect(lines.last == "1.2 MB in walk  ended")
+  }
+
   /// Encryption is shown before the timing. If it is not known, as in a capture without privileges, nothing
   /// is shown.
   @Test func tellsOfEncryption() {

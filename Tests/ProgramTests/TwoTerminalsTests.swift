@@ -44,7 +44,9 @@ import Testing
     return (lines + ["sleep 5", "kill -INT $(jobs -p); wait"]).joined(separator: "\n")
   }
 
-  private static func withoutNumbers(_ line: String) -> String { line.replacing(/[0-9]+(\.[0-9]+)?/, with: "N") }
+  private static func withoutNumbers(_ line: String) -> String {
+    line.replacing(/[0-9]+(\.[0-9]+)?/, with: "N")
+  }
 
   @Test func isAsTheGuideSays() async throws {
     let steps = try Self.steps()

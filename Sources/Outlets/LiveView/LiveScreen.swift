@@ -25,7 +25,7 @@ package struct LiveScreen: Sendable {
   package func lines(_ state: LiveState) -> [LiveLine] {
     let lines =
       switch state.devices.count {
-      case 0: [last(words.search(state.search))]
+      case 0: [last(words.search(state.search), of: state)]
       case 1: single(state, state.devices[0])
       default: group(state)
       }
@@ -36,12 +36,12 @@ package struct LiveScreen: Sendable {
   private func single(_ state: LiveState, _ device: LiveDevice) -> [LiveLine] {
     let head = [
       line(words.title(device, state.radio), trailing: words.time(state, device.counts.samples)),
-      line(words.link(device)),
+      line(words.link(device, isOver: state.isOver)),
     ]
     let foot = [
       line(words.condition(device)),
       line(words.losses(device)),
-      last(words.files(state, device.byteCount, width: width - Self.reserve)),
+      last(words.files(state, device.byteCount, width: width - Self.reserve), of: state),
     ].filter { $0.width > 0 }
     let streams = device.streams
     let (waves, space) = heights(streams.count, spare: height - head.count - foot.count)
@@ -61,7 +61,7 @@ package struct LiveScreen: Sendable {
       words.title(state.devices.count, state.radio),
       trailing: words.time(state, samples / state.devices.count))
     let byteCount = state.devices.reduce(0) { $0 + $1.byteCount }
-    let foot = last(words.files(state, byteCount, width: width - Self.reserve))
+    let foot = last(words.files(state, byteCount, width: width - Self.reserve), of: state)
     let (waves, space) = heights(state.devices.count, spare: height - 2)
     var middle: [LiveLine] = []
     let columns = StreamColumns(state.devices.compactMap(\.main), words)
@@ -131,8 +131,8 @@ package struct LiveScreen: Sendable {
     isThere ? [LiveLine(String(repeating: characters.line, count: width), .faint)] : []
   }
 
-  private func last(_ part: LiveLine) -> LiveLine {
-    LiveLine.fitting([part, words.hint], width: max(1, width - Self.reserve), characters)
+  private func last(_ part: LiveLine, of state: LiveState) -> LiveLine {
+    LiveLine.fitting([part, words.hint(state)], width: max(1, width - Self.reserve), characters)
   }
 
   private func line(_ parts: [LiveLine], trailing: LiveLine = LiveLine()) -> LiveLine {

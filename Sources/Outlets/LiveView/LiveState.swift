@@ -16,6 +16,8 @@ package struct LiveState: Sendable {
   package var count: Int?
   /// Directory of the recording.
   package var directory = ""
+  /// Whether this is the last frame, which stays on the screen.
+  package var isOver = false
 
   package init() {}
 }

@@ -16,7 +16,7 @@ struct LiveWords {
       "looking for \(LiveText.safe(what ?? "the device", characters)) \(characters.ellipsis)", .doubtful)
   }
 
-  var hint: LiveLine { LiveLine("Ctrl-C ends", .faint) }
+  func hint(_ state: LiveState) -> LiveLine { LiveLine(state.isOver ? "ended" : "Ctrl-C ends", .faint) }
 
   func title(_ device: LiveDevice, _ radio: String) -> [LiveLine] {
     let name = device.name.map { LiveText.safe($0, characters) } ?? ""
@@ -34,7 +34,7 @@ struct LiveWords {
   func time(_ state: LiveState, _ samples: Int) -> LiveLine {
     guard let elapsed = state.elapsed else { return LiveLine() }
     var line = LiveLine(Self.time(elapsed), .title)
-    if let duration = state.duration {
+    if let duration = state.duration, !state.isOver {
       line.append(", \(Self.time(max(0, duration - elapsed))) left")
     } else if let count = state.count {
       line.append(", \(samples) of \(count)")
@@ -42,7 +42,11 @@ struct LiveWords {
     return line
   }
 
-  func link(_ device: LiveDevice) -> [LiveLine] {
+  func link(_ device: LiveDevice, isOver: Bool) -> [LiveLine] {
+    switch device.state {
+    case .streaming, .closed: if isOver { return [LiveLine("link closed", .faint)] }
+    case .waiting, .connecting, .discovering, .lost: break
+    }
     let link = device.link
     var parts = [state(device.state)]
     guard device.state == .streaming || device.state == .discovering else { return parts }
@@ -157,7 +161,7 @@ struct LiveWords {
   /// Size and directory, such as `1.2 MB in walk`. Leaves space for the hint after it.
   func files(_ state: LiveState, _ byteCount: Int, width: Int) -> LiveLine {
     var line = LiveLine(Self.bytes(byteCount))
-    let room = width - line.width - 4 - 2 - hint.width
+    let room = width - line.width - 4 - 2 - hint(state).width
     if room >= 4 {
       let directory = LiveText.safe(state.directory, characters)
       line.append(" in " + LiveText.cut(directory, to: room, characters), .faint)

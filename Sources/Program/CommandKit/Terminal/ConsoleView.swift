@@ -18,11 +18,11 @@ extension Console {
     }
   }
 
-  /// Erases the view and closes it.
-  package static func closeView() {
+  /// Closes the view. Its last frame is erased, or stays on the screen above what is printed next.
+  package static func closeView(erasing: Bool) {
     TerminalKeys.close()
     view.withLock { view in
-      if let octets = view?.erase() { send(octets) }
+      if let octets = erasing ? view?.erase() : view?.leave() { send(octets) }
       view = nil
     }
   }

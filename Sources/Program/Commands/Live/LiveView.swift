@@ -26,11 +26,16 @@ struct ViewOptions: ParsableArguments {
     let view = LiveView(limits, into: directory)
     let drawing = Task { await view.draw() }
     Console.openView(isColored: (ProcessFacts.environment("NO_COLOR") ?? "").isEmpty)
-    defer {
+    let value: Value
+    do { value = try await body(view) } catch {
       drawing.cancel()
-      Console.closeView()
+      Console.closeView(erasing: true)
+      throw error
     }
-    return try await body(view)
+    drawing.cancel()
+    let hasStreamed = await drawing.value
+    Console.closeView(erasing: !hasStreamed)
+    return value
   }
 }
 
@@ -80,8 +85,10 @@ final class LiveView: Sendable {
     }
   }
 
-  /// Draws until the task is cancelled.
-  fileprivate func draw() async {
+  /// Draws until the task is cancelled, and a last frame.
+  ///
+  /// - Returns: whether that frame has a stream.
+  fileprivate func draw() async -> Bool {
     var standings: [LiveStanding] = []
     var frame = 0
     var last = SystemClock.monotonic()
@@ -102,6 +109,14 @@ final class LiveView: Sendable {
       if TerminalKeys.pressed().contains(UInt8(ascii: "q")) { kill(getpid(), SIGINT) }
       show(feeds, standings, now)
     } while (try? await Task.sleep(for: Self.period)) != nil
+    let feeds = state.withLock { state in
+      state.shown.isOver = true
+      return state.feeds
+    }
+    guard standings.count == feeds.count, Terminal.isInForeground(of: .error) else { return false }
+    let now = SystemClock.monotonic()
+    show(feeds, standings, now)
+    return feeds.contains { $0.elapsed(at: now) != nil }
   }
 
   private func show(_ feeds: [LiveFeed], _ standings: [LiveStanding], _ now: MonotonicTime) {
