@@ -1,4 +1,4 @@
-import BLEWire
+package import BLEWire
 import JSONText
 
 /// Lines of text in the style of `btmon`, or one line for each packet, which joins them.
@@ -165,5 +165,45 @@ struct PacketText {
     let name = UUIDNames.name(of: uuid)
     guard let short = uuid.short else { return "\(name ?? "Vendor specific") (\(uuid))" }
     return "\(name ?? "Unknown") (\(hex(UInt64(short), digits: 4)))"
+  }
+}
+
+// Names for text and JSON. They are in this module because the wire layer does not need them. They are
+// `String`, not `StaticString`, because printing a `String` literal needs no allocation.
+
+extension HCIDirection {
+  /// Value of `direction` in JSON.
+  package var name: String {
+    switch self {
+    case .hostToController: "hostToController"
+    case .controllerToHost: "controllerToHost"
+    }
+  }
+}
+
+extension HCIPacketType {
+  /// Value of `packetType` in JSON.
+  package var name: String {
+    switch self {
+    case .command: "command"
+    case .event: "event"
+    case .acl: "acl"
+    case .sco: "sco"
+    case .iso: "iso"
+    case .vendor: "vendor"
+    default: "unknown"
+    }
+  }
+
+  package var title: String {
+    switch self {
+    case .command: "HCI Command"
+    case .event: "HCI Event"
+    case .acl: "ACL Data"
+    case .sco: "SCO Data"
+    case .iso: "ISO Data"
+    case .vendor: "Vendor"
+    default: "Unknown packet"
+    }
   }
 }
