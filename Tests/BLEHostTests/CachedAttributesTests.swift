@@ -99,7 +99,7 @@ import BLEHost
   @Test(arguments: cases) func usesWhatIsProven(_ item: Case) async throws {
     let link = try await Link.open(Self.peer(item.hashAnswer))
     await link.connection.restore(item.known)
-    let found = try await GATTClient(link.connection).attributes(of: [.heartRate])
+    let found = try await link.connection.attributes(of: [.heartRate])
     #expect(link.peer.received.map { hexOf($0) } == item.requests)
     #expect(found.services.isEmpty == !item.isUsed)
     #expect(await link.connection.usesEarlierDiscovery == item.isUsed)
@@ -110,7 +110,7 @@ import BLEHost
   @Test func knowsWhatIsNotThere() async throws {
     let link = try await Link.open(Self.peer(Self.hashAnswer))
     await link.connection.restore(Self.known(hash: nil, serviceChanged: false))
-    let found = try await GATTClient(link.connection).attributes(of: [.battery, .heartRate])
+    let found = try await link.connection.attributes(of: [.battery, .heartRate])
     #expect(found.services.map(\.uuid) == [.heartRate])
     #expect(link.peer.received.isEmpty)
     await link.close()
@@ -133,7 +133,7 @@ import BLEHost
       }
     }
     await link.connection.restore(Self.known(hash: nil, serviceChanged: true))
-    let found = try await GATTClient(link.connection).attributes(of: [.heartRate])
+    let found = try await link.connection.attributes(of: [.heartRate])
     #expect(await link.connection.usesEarlierDiscovery == isUsed)
     #expect(found.services.isEmpty == !isUsed)
     let asked = ["0a2100", "0423002300"].prefix(answers.count) + (isUsed ? [] : Self.discovery)
@@ -147,15 +147,14 @@ import BLEHost
     let link = try await Link.open(Self.peer(Self.hashAnswer))
     await link.connection.whenDiscovered { heard.add($0.extent) }
     await link.connection.restore(Self.known(hash: octetsOf(Self.hash), serviceChanged: true))
-    let client = GATTClient(link.connection)
-    _ = try await client.attributes(of: [.heartRate])
-    try await client.validate()
+    _ = try await link.connection.attributes(of: [.heartRate])
+    try await link.connection.validate()
     #expect(
       link.peer.received.map { hexOf($0) } == [Self.readHash, "020502", "1204000200", Self.readHash])
     #expect(await link.connection.attributeChangeCount == 0)
     // The whole range, while two handles have subscribers.
     let values = Values()
-    _ = try await client.subscribe(Link.characteristic(0x22)) { values.take($0, $1) }
+    _ = try await link.connection.subscribe(Link.characteristic(0x22)) { values.take($0, $1) }
     link.send("1b2200aa")
     link.send("1d03000100ffff")
     await link.connection.attributesChanged(since: 0)
@@ -164,7 +163,7 @@ import BLEHost
     let confirmed = await link.peer.received(atLeast: 6).map { hexOf($0) }
     #expect(confirmed.suffix(2) == ["1223000100", "1e"])
     link.send("1b2200bb")
-    #expect(try await client.read(AttributeHandle(9)) == [5])
+    #expect(try await link.connection.read(AttributeHandle(9)) == [5])
     #expect(values.all == ["22:aa"], "values of a removed handle are not delivered")
     #expect(heard.all == [.part, .none])
     await link.close()
@@ -180,9 +179,8 @@ import BLEHost
       return [answers.value == 1 ? Self.hashAnswer : Self.otherHashAnswer]
     }
     await link.connection.restore(Self.known(hash: octetsOf(Self.hash), serviceChanged: true))
-    let client = GATTClient(link.connection)
-    _ = try await client.attributes(of: [.heartRate])
-    try await client.validate()
+    _ = try await link.connection.attributes(of: [.heartRate])
+    try await link.connection.validate()
     #expect(await link.connection.attributeChangeCount == 1)
     await link.close()
   }
@@ -193,9 +191,8 @@ import BLEHost
     let link = try await Link.open(Self.peer(Self.hashAnswer))
     await link.connection.whenDiscovered { heard.add($0.extent) }
     await link.connection.restore(Self.known(hash: octetsOf(Self.hash), serviceChanged: true))
-    let client = GATTClient(link.connection)
-    _ = try await client.attributes(of: [.heartRate])
-    try await client.validate()
+    _ = try await link.connection.attributes(of: [.heartRate])
+    try await link.connection.validate()
     link.send("1d030030004000")
     _ = await link.peer.received(atLeast: 5)
     // The confirmation is sent before the change is processed, so wait for the observer.
@@ -218,9 +215,8 @@ import BLEHost
       return [refusals.value == 1 ? "010a220012" : "0b07"]
     }
     await link.connection.restore(Self.known(hash: octetsOf(Self.hash), serviceChanged: true))
-    let client = GATTClient(link.connection)
-    _ = try await client.attributes(of: [.heartRate])
-    #expect(try await client.read(AttributeHandle(0x22)) == [7])
+    _ = try await link.connection.attributes(of: [.heartRate])
+    #expect(try await link.connection.read(AttributeHandle(0x22)) == [7])
     #expect(
       link.peer.received.map { hexOf($0) } == [Self.readHash, "0a2200", Self.readHash, "0a2200"])
     #expect(await link.connection.attributeChangeCount == 0)
@@ -242,9 +238,10 @@ import BLEHost
       }
     }
     await link.connection.restore(Self.known(hash: octetsOf(Self.hash), serviceChanged: true))
-    let client = GATTClient(link.connection)
-    _ = try await client.attributes(of: [.heartRate])
-    let error = await failure { () async throws(GATTError) in try await client.read(AttributeHandle(0x22)) }
+    _ = try await link.connection.attributes(of: [.heartRate])
+    let error = await failure { () async throws(GATTError) in
+      try await link.connection.read(AttributeHandle(0x22))
+    }
     #expect(
       error
         == .refused(
@@ -273,7 +270,7 @@ import BLEHost
       default: []
       }
     }
-    _ = try await GATTClient(link.connection).attributes(of: [.heartRate])
+    _ = try await link.connection.attributes(of: [.heartRate])
     #expect(
       link.peer.received.map { hexOf($0) } == [
         "020502", "060100ffff00280118", "08010008000328", "08080008000328", "0404000400", "1204000200",

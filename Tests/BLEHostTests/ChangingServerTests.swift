@@ -31,14 +31,13 @@ struct ChangingServerTests {
 
     /// Opens a link with the attributes that the previous one found.
     mutating func link(
-      _ body: (Connection, GATTClient, GATTDatabase) async throws -> Void
+      _ body: (Connection, GATTDatabase) async throws -> Void
     ) async throws {
       let connection = try await adapter.connect(
         to: address, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
       if let known { await connection.restore(known) }
-      let client = GATTClient(connection)
-      let database = try await client.attributes(of: [ChangingServerTests.service])
-      try await body(connection, client, database)
+      let database = try await connection.attributes(of: [ChangingServerTests.service])
+      try await body(connection, database)
       #expect(await connection.end == nil)
       known = await connection.discovery
       await connection.close()
@@ -65,8 +64,9 @@ struct ChangingServerTests {
     return (value.valueHandle, control.valueHandle)
   }
 
-  private static func expect(_ text: String, _ client: GATTClient, _ handle: AttributeHandle) async throws {
-    let value = try await client.read(handle)
+  private static func expect(_ text: String, _ connection: Connection, _ handle: AttributeHandle) async throws
+  {
+    let value = try await connection.read(handle)
     #expect(String(decoding: value, as: UTF8.self) == text)
   }
 
@@ -75,10 +75,10 @@ struct ChangingServerTests {
     try await withServer(kind) { scene in
       var requests: [Int] = []
       for _ in 0..<3 {
-        try await scene.link { connection, client, database in
-          try await Self.expect("first", client, Self.handles(database).value)
+        try await scene.link { connection, database in
+          try await Self.expect("first", connection, Self.handles(database).value)
           requests.append(connection.requests.value)
-          try await client.validate()
+          try await connection.validate()
         }
       }
       switch kind {
@@ -95,22 +95,22 @@ struct ChangingServerTests {
   @Test(arguments: [Kind.hashed, .plain]) func findsWhatHasMoved(_ kind: Kind) async throws {
     try await withServer(kind) { scene in
       var first = AttributeHandle.none
-      try await scene.link { _, client, database in
+      try await scene.link { connection, database in
         let handles = try Self.handles(database)
         first = handles.value
-        try await client.write(Array("l".utf8), to: handles.control)
+        try await connection.write(Array("l".utf8), to: handles.control)
       }
-      try await scene.link { connection, client, database in
+      try await scene.link { connection, database in
         let handles = try Self.handles(database)
         #expect(await !connection.usesEarlierDiscovery)
         // The old handle now belongs to another service, and could be read as well.
         #expect(handles.value > first)
-        try await Self.expect("other", client, first)
-        try await Self.expect("second", client, handles.value)
+        try await Self.expect("other", connection, first)
+        try await Self.expect("second", connection, handles.value)
       }
-      try await scene.link { connection, client, database in
+      try await scene.link { connection, database in
         #expect(await connection.usesEarlierDiscovery)
-        try await Self.expect("second", client, Self.handles(database).value)
+        try await Self.expect("second", connection, Self.handles(database).value)
       }
     }
   }
@@ -119,26 +119,26 @@ struct ChangingServerTests {
   @Test(arguments: [(Kind.hashed, 1), (.hashed, 2), (.plain, 1)])
   func hearsOfAChange(_ kind: Kind, _ links: Int) async throws {
     try await withServer(kind) { scene in
-      for _ in 1..<links { try await scene.link { _, _, _ in } }
-      try await scene.link { connection, client, database in
+      for _ in 1..<links { try await scene.link { _, _ in } }
+      try await scene.link { connection, database in
         #expect(await connection.usesEarlierDiscovery == (links > 1))
-        try await client.validate()
+        try await connection.validate()
         let former = try Self.handles(database)
-        try await client.write(Array("n".utf8), to: former.control)
+        try await connection.write(Array("n".utf8), to: former.control)
         await connection.attributesChanged(since: 0)
         #expect(await connection.attributeChangeCount == 1)
         #expect(await connection.discovery == nil)
-        let again = try await client.attributes(of: [Self.service])
+        let again = try await connection.attributes(of: [Self.service])
         let handles = try Self.handles(again)
         #expect(handles.value != former.value)
-        try await Self.expect("second", client, handles.value)
+        try await Self.expect("second", connection, handles.value)
         // Values come from the new handle.
         let values = SharedTexts()
         let characteristic = try #require(again.characteristic(Self.value, in: Self.service))
-        _ = try await client.subscribe(characteristic) { notification, _ in
+        _ = try await connection.subscribe(characteristic) { notification, _ in
           values.add(notification.value.indices.map { notification.value[$0] })
         }
-        try await client.write(Array("t".utf8), to: handles.control)
+        try await connection.write(Array("t".utf8), to: handles.control)
         await values.count.reaches(1)
         #expect(values.all == ["second"])
       }

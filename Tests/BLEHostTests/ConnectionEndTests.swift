@@ -34,7 +34,7 @@ import BLEHost
   @Test func deliversWhatCameBeforeTheEnd() async throws {
     let values = Values()
     let link = try await Link.open { $0.hasPrefix("12") ? ["13"] : [] }
-    _ = try await GATTClient(link.connection).subscribe(Link.characteristic(3)) { values.take($0, $1) }
+    _ = try await link.connection.subscribe(Link.characteristic(3)) { values.take($0, $1) }
     for number in 0..<200 { link.peer.send([0x1B, 3, 0, UInt8(number)]) }
     link.peer.hangUp()
     #expect(await link.connection.ended() == .linkLost(.unknown))
@@ -89,7 +89,7 @@ import BLEHost
   @Test func anEmptyDatagramIsNotTheEnd() async throws {
     let values = Values()
     let link = try await Link.open { $0.hasPrefix("12") ? ["13"] : [] }
-    _ = try await GATTClient(link.connection).subscribe(Link.characteristic(3)) { values.take($0, $1) }
+    _ = try await link.connection.subscribe(Link.characteristic(3)) { values.take($0, $1) }
     link.send("")
     link.send("1b 0300 01")
     await values.count.reaches(1)
@@ -111,7 +111,7 @@ import BLEHost
     do {
       let link = try await Link.open { $0.hasPrefix("12") ? ["13"] : [] }
       let canary = Canary(gone)
-      _ = try await GATTClient(link.connection).subscribe(Link.characteristic(3)) { [canary] _, _ in
+      _ = try await link.connection.subscribe(Link.characteristic(3)) { [canary] _, _ in
         _ = canary
       }
       await link.close()
@@ -145,7 +145,7 @@ import BLEHost
     do {
       let link = try await Link.open { $0.hasPrefix("12") ? ["13"] : [] }
       let canary = Canary(gone)
-      _ = try await GATTClient(link.connection).subscribe(Link.characteristic(3)) { [canary] _, _ in
+      _ = try await link.connection.subscribe(Link.characteristic(3)) { [canary] _, _ in
         _ = canary
       }
       link.loop.stop()
@@ -232,7 +232,7 @@ import BLEHost
     let isOver = Flag()
     let link = try await Link.open { $0.hasPrefix("12") ? ["13"] : $0.hasPrefix("0a") ? ["0b01"] : [] }
     let peer = link.peer
-    _ = try await GATTClient(link.connection).subscribe(Link.characteristic(3)) { _, _ in
+    _ = try await link.connection.subscribe(Link.characteristic(3)) { _, _ in
       if !isOver.isSet { peer.send([0x1B, 3, 0, 1]) }
     }
     for _ in 0..<128 { peer.send([0x1B, 3, 0, 1]) }

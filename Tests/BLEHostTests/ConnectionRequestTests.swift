@@ -73,7 +73,7 @@ import Testing
       default: []
       }
     }
-    _ = try await GATTClient(link.connection).subscribe(Link.characteristic(3)) { values.take($0, $1) }
+    _ = try await link.connection.subscribe(Link.characteristic(3)) { values.take($0, $1) }
     #expect(try await link.connection.read(AttributeHandle(9)) == [1])
     #expect(values.all == ["3:aa", "3:bb"])
     let received = await link.peer.received(atLeast: 4).map { hexOf($0) }
@@ -300,7 +300,7 @@ import Testing
   @Test func takesThePeersMTU() async throws {
     let values = Values()
     let link = try await Link.open { $0.hasPrefix("12") ? ["13"] : [] }
-    _ = try await GATTClient(link.connection).subscribe(Link.characteristic(3)) { values.take($0, $1) }
+    _ = try await link.connection.subscribe(Link.characteristic(3)) { values.take($0, $1) }
     #expect(await link.connection.mtu == 23)
     link.send("02 f700")
     _ = await link.peer.received(atLeast: 2)

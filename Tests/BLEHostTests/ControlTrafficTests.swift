@@ -53,7 +53,7 @@ import Testing
 
   private func subscribe(_ link: Link, _ calls: Calls) async throws -> Subscription {
     let connection = link.connection
-    return try await GATTClient(connection).subscribe(Link.characteristic(Self.handle)) { value, _ in
+    return try await connection.subscribe(Link.characteristic(Self.handle)) { value, _ in
       calls.take(value, on: connection)
     }
   }
@@ -87,19 +87,18 @@ import Testing
     #expect(all.map(\.number) == Array(0..<10))
     #expect(Set(all.map(\.batch)).count == 1, "one system call brought them all")
     #expect(all.allSatisfy { $0.sent == 2 && $0.systemCalls == all[0].systemCalls })
-    try await GATTClient(link.connection).unsubscribe(subscription)
+    try await link.connection.unsubscribe(subscription)
     await link.close()
   }
 
   /// - Returns: number of rounds of discovery, reads and writes until it was cancelled.
   private static func request(over connection: Connection) async throws -> Int {
     var rounds = 0
-    let client = GATTClient(connection)
     do throws(GATTError) {
       while !Task.isCancelled {
-        let services = try await client.discover().services.count
-        let value = try await client.read(AttributeHandle(8))
-        try await client.write([1], to: AttributeHandle(9))
+        let services = try await connection.discover().services.count
+        let value = try await connection.read(AttributeHandle(8))
+        try await connection.write([1], to: AttributeHandle(9))
         #expect(services == 1 && value == [8, 0])
         rounds += 1
       }
@@ -139,7 +138,7 @@ import Testing
     #expect(all.map(\.number) == Array(0..<count))
     #expect(zip(all.dropFirst(), all).filter { $0.isDelayed(after: $1) }.isEmpty)
     #expect(all[count - 1].sent > all[0].sent, "requests went between the notifications")
-    try await GATTClient(link.connection).unsubscribe(subscription)
+    try await link.connection.unsubscribe(subscription)
     await link.close()
   }
 }

@@ -182,16 +182,14 @@ struct PairingPeerTests {
   private func connect(_ adapter: HostAdapter, to address: DeviceAddress) async throws -> SecureLink {
     let connection = try await adapter.connect(
       to: address, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
-    let client = GATTClient(connection)
-    try await client.exchangeMTU()
-    return SecureLink(connection: connection, client: client, database: try await client.discover())
+    try await connection.exchangeMTU()
+    return SecureLink(connection: connection, database: try await connection.discover())
   }
 }
 
 /// A link with the handles of its characteristics.
 private struct SecureLink {
   let connection: Connection
-  let client: GATTClient
   let database: GATTDatabase
 
   func handle(_ uuid: String) throws -> AttributeHandle {
@@ -201,10 +199,10 @@ private struct SecureLink {
   }
 
   func read(_ uuid: String) async throws -> String {
-    String(decoding: try await client.read(handle(uuid)), as: UTF8.self)
+    String(decoding: try await connection.read(handle(uuid)), as: UTF8.self)
   }
 
   func write(_ uuid: String, _ text: String) async throws {
-    try await client.write(Array(text.utf8), to: handle(uuid))
+    try await connection.write(Array(text.utf8), to: handle(uuid))
   }
 }

@@ -18,9 +18,8 @@ import Testing
     ] as [(CharacteristicProperties, String)])
   func configures(_ properties: CharacteristicProperties, _ write: String) async throws {
     let link = try await Link.open(Self.accept)
-    let client = GATTClient(link.connection)
-    let subscription = try await client.subscribe(Link.characteristic(3, properties)) { _, _ in }
-    try await client.unsubscribe(subscription)
+    let subscription = try await link.connection.subscribe(Link.characteristic(3, properties)) { _, _ in }
+    try await link.connection.unsubscribe(subscription)
     #expect(link.peer.received.map { hexOf($0) } == [write, "1204000000"])
     await link.close()
   }
@@ -29,7 +28,7 @@ import Testing
     let link = try await Link.open(Self.accept)
     #expect(
       await failure { () async throws(GATTError) in
-        try await GATTClient(link.connection).subscribe(Link.characteristic(3, .read)) { _, _ in }
+        try await link.connection.subscribe(Link.characteristic(3, .read)) { _, _ in }
       } == .notSupported(AttributeHandle(3), needs: [.notify, .indicate]))
     #expect(link.peer.received.isEmpty)
     await link.close()
@@ -39,7 +38,7 @@ import Testing
   @Test func isInPlaceBeforeTheDeviceHearsOfIt() async throws {
     let values = Values()
     let link = try await Link.open { $0.hasPrefix("12") ? ["1b0300aa", "13"] : [] }
-    _ = try await GATTClient(link.connection).subscribe(Link.characteristic(3)) { values.take($0, $1) }
+    _ = try await link.connection.subscribe(Link.characteristic(3)) { values.take($0, $1) }
     #expect(values.all == ["3:aa"])
     await link.close()
   }
@@ -49,7 +48,7 @@ import Testing
     let link = try await Link.open { $0.hasPrefix("12") ? ["0112040005"] : ["0b01"] }
     #expect(
       await failure { () async throws(GATTError) in
-        try await GATTClient(link.connection).subscribe(Link.characteristic(3)) { values.take($0, $1) }
+        try await link.connection.subscribe(Link.characteristic(3)) { values.take($0, $1) }
       } != nil)
     link.send("1b 0300 aa")
     _ = try await link.connection.read(.first)
@@ -61,17 +60,16 @@ import Testing
   @Test func tellsTheDeviceWithTheLastListener() async throws {
     let (one, two) = (Values(), Values())
     let link = try await Link.open { $0.hasPrefix("12") ? ["13"] : ["0b01"] }
-    let client = GATTClient(link.connection)
-    let first = try await client.subscribe(Link.characteristic(3)) { one.take($0, $1) }
-    let second = try await client.subscribe(Link.characteristic(3)) { two.take($0, $1) }
+    let first = try await link.connection.subscribe(Link.characteristic(3)) { one.take($0, $1) }
+    let second = try await link.connection.subscribe(Link.characteristic(3)) { two.take($0, $1) }
     link.send("1b 0300 01")
     await two.count.reaches(1)
-    try await client.unsubscribe(first)
+    try await link.connection.unsubscribe(first)
     #expect(link.peer.received.count == 2, "the other still listens")
     link.send("1b 0300 02")
     link.send("1b 0500 03")
     await two.count.reaches(2)
-    try await client.unsubscribe(second)
+    try await link.connection.unsubscribe(second)
     #expect(one.all == ["3:01"])
     #expect(two.all == ["3:01", "3:02"])
     #expect(link.peer.received.map { hexOf($0) } == ["1204000100", "1204000100", "1204000000"])
@@ -85,7 +83,7 @@ import Testing
     let times = Mutex<[ReceiveTime]>([])
     let count = Counter()
     let link = try await Link.open(Self.accept)
-    _ = try await GATTClient(link.connection).subscribe(Link.characteristic(3)) { _, time in
+    _ = try await link.connection.subscribe(Link.characteristic(3)) { _, time in
       times.withLock { $0.append(time) }
       count.add()
     }
@@ -213,7 +211,7 @@ struct Number: NotificationSample {
 
   @Test func endsWithTheConnection() async throws {
     let link = try await Link.open { $0.hasPrefix("12") ? ["13"] : [] }
-    let channel = try await GATTClient(link.connection).samples(
+    let channel = try await link.connection.samples(
       Link.characteristic(3), as: Number.self, capacity: 16)
     for number in 1...3 { link.send("1b 0300 0" + String(number) + "000000") }
     link.send("1b 0300 01")

@@ -13,7 +13,7 @@ import BLEHost
   @Test func takesTheTimeOfArrival() async throws {
     let values = Values()
     let link = try await Link.open(lacking: [SO_TIMESTAMPNS, SO_RXQ_OVFL])
-    _ = try await GATTClient(link.connection).subscribe(Link.characteristic(3)) { values.take($0, $1) }
+    _ = try await link.connection.subscribe(Link.characteristic(3)) { values.take($0, $1) }
     let before = SystemClock.now()
     for number in 1...5 { link.send("1b 0300 0\(number)") }
     await values.count.reaches(5)
@@ -31,7 +31,7 @@ import BLEHost
   @Test func tellsAnEmptyDatagramFromTheEnd() async throws {
     let values = Values()
     let link = try await Link.open(lacking: [SO_TIMESTAMPNS])
-    _ = try await GATTClient(link.connection).subscribe(Link.characteristic(3)) { values.take($0, $1) }
+    _ = try await link.connection.subscribe(Link.characteristic(3)) { values.take($0, $1) }
     link.send("")
     link.send("1b 0300 01")
     await values.count.reaches(1)
@@ -46,7 +46,7 @@ import BLEHost
   @Test func deliversWhatCameBeforeTheEnd() async throws {
     let values = Values()
     let link = try await Link.open(lacking: [SO_TIMESTAMPNS])
-    _ = try await GATTClient(link.connection).subscribe(Link.characteristic(3)) { values.take($0, $1) }
+    _ = try await link.connection.subscribe(Link.characteristic(3)) { values.take($0, $1) }
     let gate = Gate()
     let holder = Task { await link.connection.hold(at: gate) }
     await gate.waitForSomebody()
@@ -64,7 +64,7 @@ import BLEHost
   func countsWhatAFullQueueDropped(_ lacking: [CInt]) async throws {
     let values = Values()
     let link = try await Link.open(lacking: lacking, isLossy: true)
-    _ = try await GATTClient(link.connection).subscribe(Link.characteristic(3)) { values.take($0, $1) }
+    _ = try await link.connection.subscribe(Link.characteristic(3)) { values.take($0, $1) }
     // It has no subscriber.
     let flood = octetsOf("1b 0900 00")
     var sent = try await overflow(link, by: flood)
@@ -86,7 +86,7 @@ import BLEHost
   @Test func receivesWithoutCountsOfDrops() async throws {
     let values = Values()
     let link = try await Link.open(lacking: [SO_MEMINFO, SO_RXQ_OVFL], isLossy: true)
-    _ = try await GATTClient(link.connection).subscribe(Link.characteristic(3)) { values.take($0, $1) }
+    _ = try await link.connection.subscribe(Link.characteristic(3)) { values.take($0, $1) }
     let sent = try await overflow(link, by: octetsOf("1b 0900 00"))
     try await eventually("something comes after what was dropped") {
       link.send("1b 0300 01")

@@ -149,15 +149,15 @@ struct DialogueRun {
   private func attributes() async throws(GATTError) -> [String] {
     let features: ClientFeatures =
       words.contains("multiple") ? [.robustCaching, .multipleNotifications] : .robustCaching
-    let client = GATTClient(connection, features: features)
-    var lines = try await client.attributes().services.map(line)
+    await connection.enable(features)
+    var lines = try await connection.attributes().services.map(line)
     if words.contains("changing") {
       await connection.attributesChanged(since: 0)
       lines.append("changed")
-      lines += try await client.attributes().services.map(line)
+      lines += try await connection.attributes().services.map(line)
     }
     if let word = words.first(where: { $0.hasPrefix("0x") }) {
-      lines.append("value " + hexOf(try await client.read(handle(word))))
+      lines.append("value " + hexOf(try await connection.read(handle(word))))
     }
     return lines
   }
@@ -165,16 +165,15 @@ struct DialogueRun {
   /// Subscribes. The words are a value handle, the way, and the handle of Client Supported Features if bit 2
   /// must be set first.
   private func subscribe() async throws(GATTError) -> [String] {
-    let client = GATTClient(connection)
-    let database = try await client.discover()
+    let database = try await connection.discover()
     guard let characteristic = database.characteristic(valueHandle: handle(words[0])) else { return [] }
     let way: ServerPush = words[1] == "indication" ? .indication : .notification
-    if words.count == 4 { try await client.write([0x04], to: handle(words[3])) }
+    if words.count == 4 { try await connection.write([0x04], to: handle(words[3])) }
     let values = Values(wanted: dialogue.expectation.count)
     for other in dialogue.expectation.map({ $0.split(separator: " ")[1] }) where other != words[0] {
       _ = await connection.addSubscriber(handle(String(other))) { value, _ in values.take(value, way) }
     }
-    _ = try await client.subscribe(characteristic, by: way) { notification, _ in
+    _ = try await connection.subscribe(characteristic, by: way) { notification, _ in
       values.take(notification, way)
     }
     return await values.lines()

@@ -62,11 +62,10 @@ struct HostAllocationTests {
       Issue.record("the controller is gone")
       sink.done.add()
     }
-    var clients: [GATTClient] = []
+    var clients: [Connection] = []
     for ring in rings {
-      let client = GATTClient(
-        try await adapter.connect(
-          to: ring.address, asking: LinkRequest(), timeout: .seconds(10), tap: nil))
+      let client = try await adapter.connect(
+        to: ring.address, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
       _ = try await client.subscribe(Self.replies) { notification, _ in sink.take(notification) }
       clients.append(client)
     }

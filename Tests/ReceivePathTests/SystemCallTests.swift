@@ -64,7 +64,7 @@ import Testing
     let recorder = try await Recorder.start(
       in: folder, sink.ring.samples.ring, RingTables(), packets: packets, pace: .free)
     await connection.addWake(recorder.wake)
-    _ = try await GATTClient(connection).subscribe(Self.characteristic) { sink.take($0, at: $1) }
+    _ = try await connection.subscribe(Self.characteristic) { sink.take($0, at: $1) }
     try await body(peer, connection)
     await connection.close()
     let outcome = await recorder.finish()

@@ -94,7 +94,7 @@ struct ZeroAllocationTests {
       descriptors: [
         GATTDatabase.Descriptor(handle: AttributeHandle(0x13), uuid: .clientCharacteristicConfiguration)
       ])
-    _ = try await GATTClient(connection).subscribe(characteristic, body)
+    _ = try await connection.subscribe(characteristic, body)
     try SystemThread.start(named: "sender") { Self.send(to: peer) }
     await sink.done.reaches(1)
     let statistics = await connection.statistics

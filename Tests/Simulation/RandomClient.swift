@@ -31,28 +31,27 @@ final class RandomClient: @unchecked Sendable {
   }
 
   func run() async {
-    let client = GATTClient(connection)
     while !scene.isOver, link.endedAt == nil {
       do { try await scene.loop.wait(for: random.milliseconds(0...5000)) } catch { return }
       if link.endedAt != nil { return }
       let action = Action.random(&random)
       guard random.happens(0.2) else {
-        await ask(action, client)
+        await ask(action)
         continue
       }
-      let task = Task(executorPreference: scene.loop) { await self.ask(action, client) }
+      let task = Task(executorPreference: scene.loop) { await self.ask(action) }
       try? await scene.loop.wait(for: random.milliseconds(0...100))
       task.cancel()
       await task.value
     }
   }
 
-  private func ask(_ action: Action, _ client: GATTClient) async {
+  private func ask(_ action: Action) async {
     let world = scene.world
     let number = world.requests.begin("\(action)", on: link, at: world.now)
     let outcome: RequestLedger.Outcome
     do {
-      try await perform(action, client)
+      try await perform(action)
       outcome = .value
     } catch { outcome = .init(error) }
     world.requests.end(number, outcome)
@@ -73,35 +72,35 @@ final class RandomClient: @unchecked Sendable {
   private static let commandHandle = AttributeHandle(0x0010)
   private static let noHandle = AttributeHandle(0x0070)
 
-  private func perform(_ action: Action, _ client: GATTClient) async throws {
+  private func perform(_ action: Action) async throws {
     switch action {
-    case .readName: _ = try await client.read(Self.nameHandle)
-    case .readNothing: _ = try await client.read(Self.noHandle)
-    case .readValues: _ = try await client.readValues(of: .deviceName)
-    case .readSeveral: _ = try await client.read([Self.nameHandle, AttributeHandle(0x0009)])
-    case .readLong: _ = try await client.read(AttributeHandle(0x001D))
-    case .battery: try await client.write(Self.frame(0x03), to: Self.commandHandle)
-    case .nonsense: try await client.write(Self.frame(0x77), to: Self.commandHandle)
-    case .command: try await client.writeWithoutResponse(Self.frame(0x03), to: Self.commandHandle)
-    case .writeNothing: try await client.write([1, 2, 3], to: Self.noHandle)
+    case .readName: _ = try await connection.read(Self.nameHandle)
+    case .readNothing: _ = try await connection.read(Self.noHandle)
+    case .readValues: _ = try await connection.readValues(of: .deviceName)
+    case .readSeveral: _ = try await connection.read([Self.nameHandle, AttributeHandle(0x0009)])
+    case .readLong: _ = try await connection.read(AttributeHandle(0x001D))
+    case .battery: try await connection.write(Self.frame(0x03), to: Self.commandHandle)
+    case .nonsense: try await connection.write(Self.frame(0x77), to: Self.commandHandle)
+    case .command: try await connection.writeWithoutResponse(Self.frame(0x03), to: Self.commandHandle)
+    case .writeNothing: try await connection.write([1, 2, 3], to: Self.noHandle)
     case .queuedWrite:
-      try await client.writeTogether([AttributeWrite(Self.frame(0x03), to: Self.commandHandle)])
-    case .exchangeMTU: try await client.exchangeMTU()
+      try await connection.writeTogether([AttributeWrite(Self.frame(0x03), to: Self.commandHandle)])
+    case .exchangeMTU: try await connection.exchangeMTU()
     case .discover: _ = try await connection.discoverDatabase()
-    case .subscribe: try await subscribe(client)
+    case .subscribe: try await subscribe()
     case .change: await scene.adapter?.change(connection, to: Self.request(&random))
     }
   }
 
   /// Subscribes to the ring's other characteristic, which never notifies.
-  private func subscribe(_ client: GATTClient) async throws {
+  private func subscribe() async throws {
     let database = try await connection.discoverDatabase()
     guard
       let characteristic = database.services.flatMap(\.characteristics).last(where: {
         $0.properties.contains(.notify)
       })
     else { return }
-    let subscription = try await client.subscribe(characteristic) { _, _ in }
+    let subscription = try await connection.subscribe(characteristic) { _, _ in }
     try await scene.loop.wait(for: random.milliseconds(0...2000))
     // If this one is the ring's replies, the session may have subscribed to it, too.
     _ = subscription

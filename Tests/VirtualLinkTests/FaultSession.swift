@@ -61,11 +61,10 @@ struct FaultSession: Sendable {
   private static func converse(
     _ connection: Connection, _ expected: Int, _ step: (SessionStep) async -> Void
   ) async throws(GATTError) -> Int {
-    let client = GATTClient(connection)
     await step(.mtu)
-    try await client.exchangeMTU()
+    try await connection.exchangeMTU()
     await step(.discovery)
-    let database = try await client.discover()
+    let database = try await connection.discover()
     await step(.subscribe)
     guard
       let replies = database.characteristic(RingUUID.commandNotify, in: RingUUID.commandService),
@@ -73,7 +72,7 @@ struct FaultSession: Sendable {
     else { return 0 }
     let progress = Counter()
     let values = Values()
-    _ = try await client.subscribe(replies) { _, _ in
+    _ = try await connection.subscribe(replies) { _, _ in
       values.add()
       progress.add()
     }
@@ -83,10 +82,10 @@ struct FaultSession: Sendable {
       progress.add(expected)
     }
     let start = [UInt8](encoding: RingFrame.byteCount) { RingCommand.rawStart.encode(into: &$0) }
-    try await client.write(start, to: command.valueHandle)
+    try await connection.write(start, to: command.valueHandle)
     await progress.reaches(expected)
     watcher.cancel()
-    _ = try await client.read(AttributeHandle(0x0007))
+    _ = try await connection.read(AttributeHandle(0x0007))
     return values.count
   }
 }

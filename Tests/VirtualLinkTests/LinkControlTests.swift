@@ -52,7 +52,7 @@ import Testing
     var request = LinkRequest()
     request.interval = 6...6
     await link.adapter.change(connection, to: request)
-    _ = try await GATTClient(connection).read(AttributeHandle(0x0007))
+    _ = try await connection.read(AttributeHandle(0x0007))
     #expect(await connection.link.timing?.interval == 6)
     await connection.close()
     await link.close()

@@ -69,7 +69,7 @@ struct LinkRequestTests {
     let connection = try await link.adapter.connect(
       to: ring.address, asking: request, timeout: .seconds(10), tap: nil)
     // The response to a read arrives after the link's events.
-    _ = try await GATTClient(connection).read(AttributeHandle(0x0007))
+    _ = try await connection.read(AttributeHandle(0x0007))
     let state = await connection.link
     #expect(state.timing == LinkParameters(interval: 12, latency: 2, supervisionTimeout: 300))
     #expect(state.transmitPHY == .le2M && state.receivePHY == .le2M)

@@ -15,7 +15,7 @@ import Testing
     await Task(executorPreference: link.loop) { test_fail(TEST_RECVMMSG, number, 5, 50) }.value
     let connection = try await link.adapter.connect(
       to: quietRing().address, asking: LinkRequest(), timeout: .seconds(5), tap: nil)
-    let database = try await GATTClient(connection).discover()
+    let database = try await connection.discover()
     #expect(database.services.count == 5)
     let failures = await Task(executorPreference: link.loop) { () -> CInt in
       defer { test_fail(TEST_RECVMMSG, 0, 0, 0) }

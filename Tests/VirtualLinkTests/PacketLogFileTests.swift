@@ -18,7 +18,7 @@ import Testing
       let link = try await VirtualLink.open([ring]) { log.capturing($0) }
       let connection = try await link.adapter.connect(
         to: ring.address, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
-      _ = try await GATTClient(connection).read(AttributeHandle(0x0007))
+      _ = try await connection.read(AttributeHandle(0x0007))
       await connection.close()
       await link.close()
       let outcome = await log.finish()

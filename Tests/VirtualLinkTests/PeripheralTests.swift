@@ -18,20 +18,19 @@ import Testing
       let found = try await device.centrals[0].find(named: "Device")
       #expect(found.services.contains(.heartRate))
       let connection = try await device.connect()
-      let client = GATTClient(connection)
-      try await client.exchangeMTU()
+      try await connection.exchangeMTU()
       #expect(await connection.mtu == 517)
-      let database = try await client.discover()
+      let database = try await connection.discover()
       #expect(database.services.map(\.uuid) == [.genericAccess, .genericAttribute, .heartRate])
       let handle = try await server.require(BluetoothUUID(0xAA01))
-      #expect(try await client.read(handle) == [1, 2, 3])
+      #expect(try await connection.read(handle) == [1, 2, 3])
       let long = (0..<512).map { UInt8(truncatingIfNeeded: $0) }
-      try await client.write(long, to: handle)
-      #expect(try await client.read(handle) == long)
+      try await connection.write(long, to: handle)
+      #expect(try await connection.read(handle) == long)
       let characteristic = try #require(
         database.services[2].characteristics.first { $0.uuid == .heartRateMeasurement })
       let received = Received()
-      _ = try await client.subscribe(characteristic) { value, _ in received.take(value) }
+      _ = try await connection.subscribe(characteristic) { value, _ in received.take(value) }
       for number in 0..<1000 {
         try await server.notify([UInt8(number & 0xFF), UInt8(number >> 8)], of: characteristic.valueHandle)
       }
@@ -47,18 +46,17 @@ import Testing
     let device = try await VirtualDevice.open(centrals: 1)
     try await device.serve { server in
       let connection = try await device.connect()
-      let client = GATTClient(connection)
-      let before = try await client.discover()
+      let before = try await connection.discover()
       let changed = try #require(
         before.services[1].characteristics.first { $0.uuid == .serviceChanged })
-      let hash = try await client.read(try await server.require(.databaseHash))
+      let hash = try await connection.read(try await server.require(.databaseHash))
       let received = Received()
-      _ = try await client.subscribe(changed, by: .indication) { value, _ in received.take(value) }
+      _ = try await connection.subscribe(changed, by: .indication) { value, _ in received.take(value) }
       await server.change(to: VirtualDevice.services + [GATTServiceDescription(.battery)])
       try await eventually("Service Changed") { received.count == 1 }
       #expect(received.all == [[1, 0, 0xFF, 0xFF]])
-      #expect(try await client.discover().services.count == 4)
-      #expect(try await client.read(try await server.require(.databaseHash)) != hash)
+      #expect(try await connection.discover().services.count == 4)
+      #expect(try await connection.read(try await server.require(.databaseHash)) != hash)
       await connection.close()
     }
     await device.close()
@@ -72,7 +70,7 @@ import Testing
       held = server
       for _ in 0..<3 {
         let connection = try await device.connect()
-        _ = try await GATTClient(connection).discover()
+        _ = try await connection.discover()
         await connection.close()
         try await eventually("an end") { await server.centrals.isEmpty }
       }
@@ -164,13 +162,14 @@ import Testing
         let all = intervals.map { _ in Received() }
         for (index, interval) in intervals.enumerated() {
           let connection = try await device.connect(index, interval: interval, supervisionTimeout: 3200)
-          let client = GATTClient(connection)
-          try await client.exchangeMTU()
+          try await connection.exchangeMTU()
           let characteristic = try #require(
-            try await client.discover().services[2].characteristics.first { $0.uuid == .heartRateMeasurement }
+            try await connection.discover().services[2].characteristics.first {
+              $0.uuid == .heartRateMeasurement
+            }
           )
           let received = all[index]
-          _ = try await client.subscribe(characteristic) { value, _ in received.take(value) }
+          _ = try await connection.subscribe(characteristic) { value, _ in received.take(value) }
         }
         try await body(device, server, all)
       }
@@ -210,12 +209,11 @@ import Testing
     try await withTaskExecutorPreference(device.loop.preference) {
       try await device.serve { server in
         let handle = try await server.require(BluetoothUUID(0xAA01))
-        let silent = GATTClient(try await device.connect(0))
+        let silent = try await device.connect(0)
         let characteristic = try #require(
           try await silent.discover().services[2].characteristics.first { $0.valueHandle == handle })
         _ = try await silent.subscribe(characteristic) { _, _ in }
         let other = try await device.connect(1)
-        let client = GATTClient(other)
         let centrals = await server.centrals
         let start = device.loop.clock.monotonic()
         await #expect(throws: GATTServerError.notConfirmed) {
@@ -224,7 +222,7 @@ import Testing
         let time = device.loop.clock.monotonic() - start
         #expect((30.0...30.1).contains(Double(time.nanoseconds) / 1e9))
         #expect(await server.statistics.unconfirmed == 1)
-        #expect(try await client.read(handle) == [1, 2, 3])
+        #expect(try await other.read(handle) == [1, 2, 3])
         #expect(await server.centrals == [centrals[1]])
         await other.close()
       }

@@ -128,14 +128,13 @@ final class RelayScene: Sendable {
   private func listen(_ central: Int, _ device: VirtualDevice) async throws {
     let connection = try await device.connect(
       central, interval: intervals[central], supervisionTimeout: 3_200)
-    let client = GATTClient(connection)
-    let found = try await client.discover().services.flatMap(\.characteristics)
+    let found = try await connection.discover().services.flatMap(\.characteristics)
     let wanted = try #require(found.first { $0.uuid == characteristic })
     if let feature = found.first(where: { $0.uuid == .cscFeature }) {
-      let octets = try await client.read(feature.valueHandle)
+      let octets = try await connection.read(feature.valueHandle)
       state.withLock { $0.features = octets }
     }
-    _ = try await client.subscribe(wanted) { [self] notification, time in
+    _ = try await connection.subscribe(wanted) { [self] notification, time in
       let octets = [UInt8](encoding: notification.value.count) { $0.append(notification.value) }
       let heard = Heard(seconds: (time - Self.start).seconds, octets: octets)
       state.withLock { state in

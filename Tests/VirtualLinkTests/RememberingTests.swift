@@ -40,7 +40,7 @@ import Testing
       let connection = try await adapter.connect(
         to: ring.address, asking: LinkRequest(), timeout: .seconds(20), tap: nil)
       _ = try await RingConversation.begin(on: connection)
-      let whole = try await GATTClient(connection).discover()
+      let whole = try await connection.discover()
       await connection.close()
       await adapter.close()
       let known = try #require(devices.device(at: ring.address))

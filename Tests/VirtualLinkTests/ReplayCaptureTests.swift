@@ -191,7 +191,7 @@ import BLEHost
     let peer = try #require(transport.peer)
     let connection = try await adapter.connect(
       to: peer, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
-    let database = try await GATTClient(connection).discover()
+    let database = try await connection.discover()
     // The ring's two services: reference colmi-ring-protocol.md, 1.
     #expect(
       database.services.map(\.uuid.description) == [

@@ -29,14 +29,13 @@ import Testing
     let link = try await VirtualLink.open([ring])
     let connection = try await link.adapter.connect(
       to: ring.address, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
-    let client = GATTClient(connection)
-    let database = try await client.discover()
+    let database = try await connection.discover()
     let replies = try #require(database.characteristic(RingUUID.commandNotify, in: RingUUID.commandService))
     let command = try #require(database.characteristic(RingUUID.commandWrite, in: RingUUID.commandService))
     let received = Counter()
-    _ = try await client.subscribe(replies) { _, _ in received.add() }
+    _ = try await connection.subscribe(replies) { _, _ in received.add() }
     let start = [UInt8](encoding: RingFrame.byteCount) { RingCommand.rawStart.encode(into: &$0) }
-    try await client.writeWithoutResponse(start, to: command.valueHandle)
+    try await connection.writeWithoutResponse(start, to: command.valueHandle)
 
     let gate = Gate()
     let blocker = Task { await Blocker(link.loop).pass(gate) }

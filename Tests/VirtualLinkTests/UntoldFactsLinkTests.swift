@@ -30,7 +30,7 @@ import Testing
     let link = VirtualLink(loop: loop, adapter: adapter, emulation: emulation)
     let connection = try await link.adapter.connect(
       to: quietRing().address, asking: LinkRequest(), timeout: .seconds(5), tap: nil)
-    let database = try await GATTClient(connection).discover()
+    let database = try await connection.discover()
     #expect(database.services.count == 5)
     let statistics = await connection.statistics
     #expect(statistics.received > 0 && statistics.withoutKernelStamp == statistics.received)

@@ -90,7 +90,7 @@ struct AirCommand: AsyncParsableCommand {
     request.dataLength = dataLength > 27 ? 251 : nil
     let connection = try await adapter.connect(
       to: configuration.address, asking: request, timeout: .seconds(20), tap: nil)
-    let count = try await count(GATTClient(connection))
+    let count = try await count(connection)
     await connection.close()
     await adapter.close()
     await emulation.detach()
@@ -99,17 +99,17 @@ struct AirCommand: AsyncParsableCommand {
 
   /// Returns the number of notifications during the measurement, by kernel timestamps. The measurement starts
   /// after the queue has filled and the link has settled.
-  private func count(_ client: GATTClient) async throws -> Int {
-    try await client.exchangeMTU(247)
-    let database = try await client.discover()
+  private func count(_ connection: Connection) async throws -> Int {
+    try await connection.exchangeMTU(247)
+    let database = try await connection.discover()
     guard let characteristic = database.characteristic(EmulatedSource.characteristic) else {
       throw Failure("the emulated source has no characteristic")
     }
     let settling = max(2.0, interval * 12 / 1000)
     let window = Window(settling: settling, duration: duration)
-    let subscription = try await client.subscribe(characteristic) { _, time in window.take(time) }
+    let subscription = try await connection.subscribe(characteristic) { _, time in window.take(time) }
     await window.ended()
-    try await client.unsubscribe(subscription)
+    try await connection.unsubscribe(subscription)
     return window.count
   }
 

@@ -121,14 +121,14 @@ struct CharacteristicSession<Sample: SensorSample>: SensorSession {
       throw link.lacks("characteristic \(settings.characteristic) and is not a \(settings.name)")
     }
     do throws(GATTError) {
-      _ = try await link.client.subscribe(characteristic) { sink.take($0.value, at: $1) }
+      _ = try await link.connection.subscribe(characteristic) { sink.take($0.value, at: $1) }
     } catch { throw .gatt(error) }
     return CharacteristicSession(link: link, characteristic: characteristic)
   }
 
   func complete() async throws(HostError) -> SensorFacts? { try await link.facts() }
 
-  func stop() async { try? await link.client.unsubscribe(all: characteristic) }
+  func stop() async { try? await link.connection.unsubscribe(all: characteristic) }
 }
 
 /// The single table of a user-defined sensor.

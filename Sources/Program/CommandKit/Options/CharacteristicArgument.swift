@@ -47,33 +47,34 @@ package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
   /// on an earlier link, discovers again and calls `body` once more. A handle given by the user is used
   /// without discovery.
   package func use<Value: Sendable>(
-    _ client: GATTClient, to use: Use,
+    _ connection: Connection, to use: Use,
     _ body: (AttributeHandle, GATTDatabase.Characteristic?) async throws(GATTError) -> Value
   ) async throws -> Value {
     if case .handle(let handle) = self {
       return try await failing { () async throws(GATTError) in try await body(handle, nil) }
     }
-    let found = try await characteristic(client, to: use)
+    let found = try await characteristic(connection, to: use)
     do throws(GATTError) { return try await body(found.valueHandle, found) } catch {
-      let connection = client.connection
       guard case .refused = error, await connection.usesEarlierDiscovery else {
         return try await failing { () async throws(GATTError) in throw error }
       }
       await connection.attributesChanged(in: .all)
     }
-    let again = try await characteristic(client, to: use)
+    let again = try await characteristic(connection, to: use)
     return try await failing { () async throws(GATTError) in try await body(again.valueHandle, again) }
   }
 
   /// Returns the characteristic. Runs discovery unless a cached result is known to be valid.
   ///
   /// - Throws: if several characteristics with that UUID support the operation; the user must give a handle.
-  package func characteristic(_ client: GATTClient, to use: Use) async throws -> GATTDatabase.Characteristic {
+  package func characteristic(_ connection: Connection, to use: Use) async throws
+    -> GATTDatabase.Characteristic
+  {
     let all = try await failing { () async throws(GATTError) -> [GATTDatabase.Characteristic] in
       switch self {
-      case .uuid(let uuid): try await client.characteristics(uuid)
+      case .uuid(let uuid): try await connection.characteristics(uuid)
       case .handle(let handle):
-        try await client.attributes().characteristic(valueHandle: handle).map { [$0] } ?? []
+        try await connection.attributes().characteristic(valueHandle: handle).map { [$0] } ?? []
       }
     }
     let able = all.filter { !$0.properties.isDisjoint(with: use.properties) }
@@ -84,7 +85,7 @@ package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
         case .handle(let handle): "with value handle \(handle.rawValue.handleText)"
         }
       throw Failure(
-        "the device has no characteristic \(what); see what it has with `ringtap gatt \(client.connection.peer)`"
+        "the device has no characteristic \(what); see what it has with `ringtap gatt \(connection.peer)`"
       )
     }
     if case .uuid(let uuid) = self, able.count > 1 || able.isEmpty && all.count > 1 {
@@ -94,6 +95,6 @@ package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
           + (able.isEmpty ? ", none of which \(use.ability)" : ", \(able.count) of which \(use.ability)")
           + ": give the handle of one instead of the UUID (\(handles))")
     }
-    return try await failing { () async throws(GATTError) in try await client.withDescriptors(found) }
+    return try await failing { () async throws(GATTError) in try await connection.withDescriptors(found) }
   }
 }

@@ -162,12 +162,11 @@ package struct DeviceReach: Sendable {
 
   /// Connects, exchanges the MTU, runs `body`, and always closes the connection. Ctrl-C cancels `body`.
   package func withConnection<Value: Sendable>(
-    to address: DeviceAddress, _ body: @escaping @Sendable (GATTClient) async throws -> Value
+    to address: DeviceAddress, _ body: @escaping @Sendable (Connection) async throws -> Value
   ) async throws -> Value {
     let (request, timeout, isVerbose) = (try link.request(), Duration.seconds(timeout), radio.verbose)
     return try await withLink(to: address) { adapter, connection in
-      let client = GATTClient(connection)
-      do throws(GATTError) { try await client.exchangeMTU() } catch {
+      do throws(GATTError) { try await connection.exchangeMTU() } catch {
         // If the device disconnects in response to a request, connect once more and leave the request out.
         guard case .closed(.linkLost) = error, case .request(let pdu)? = await connection.suspect?.cause
         else {
@@ -188,15 +187,15 @@ package struct DeviceReach: Sendable {
   /// Runs `body`. If it fails because the attributes cached by an earlier program have changed, runs it once
   /// more.
   private static func runTrusting<Value: Sendable>(
-    _ connection: Connection, _ body: @escaping @Sendable (GATTClient) async throws -> Value
+    _ connection: Connection, _ body: @escaping @Sendable (Connection) async throws -> Value
   ) async throws -> Value {
-    do { return try await body(GATTClient(connection)) } catch {
+    do { return try await body(connection) } catch {
       guard await connection.end == nil, await connection.usesRecalledAttributes else { throw error }
       let changes = await connection.attributeChangeCount
-      try? await GATTClient(connection).verify()
+      try? await connection.verify()
       guard await connection.attributeChangeCount != changes else { throw error }
       Console.note("\(LinkRemark.attributesReplaced)")
-      return try await body(GATTClient(connection))
+      return try await body(connection)
     }
   }
 

@@ -59,11 +59,11 @@ struct BenchRequestsCommand: AsyncParsableCommand, ReachesDevice {
   func run() async throws {
     let address = try BenchTarget.address(address, device)
     let (named, write, count, payload) = (characteristic, write, count, payload)
-    let outcome = try await device.withConnection(to: address) { client in
-      let database = try await failing { () async throws(GATTError) in try await client.discover() }
+    let outcome = try await device.withConnection(to: address) { connection in
+      let database = try await failing { () async throws(GATTError) in try await connection.discover() }
       let target: GATTDatabase.Characteristic
       if let named {
-        target = try await named.characteristic(client, to: .read)
+        target = try await named.characteristic(connection, to: .read)
       } else if let found = database.characteristic(EmulatedSource.store)
         ?? database.characteristic(BluetoothUUID(0x2A00))
       {
@@ -72,35 +72,35 @@ struct BenchRequestsCommand: AsyncParsableCommand, ReachesDevice {
         throw Failure("\(address) has no device name to read; choose a characteristic with --characteristic")
       }
       return try await failing { () async throws(GATTError) in
-        try await Self.measure(client, target, write: write, count, payload)
+        try await Self.measure(connection, target, write: write, count, payload)
       }
     }
     try show(outcome)
   }
 
   private static func measure(
-    _ client: GATTClient, _ target: GATTDatabase.Characteristic, write: Bool, _ count: Int, _ payload: Int
+    _ connection: Connection, _ target: GATTDatabase.Characteristic, write: Bool, _ count: Int, _ payload: Int
   ) async throws(GATTError) -> Outcome {
     var outcome = Outcome()
-    outcome.mtu = await client.connection.mtu
+    outcome.mtu = await connection.mtu
     let handle = target.valueHandle
     defer { if Console.isErrorTerminal { Console.progress("") } }
     (outcome.reads, outcome.readSeconds) = try await repeating(count, "reads") { () async throws(GATTError) in
-      _ = try await client.read(handle)
+      _ = try await connection.read(handle)
     }
     guard write else { return outcome }
     let value = [UInt8](repeating: 0x5A, count: payload)
     if target.properties.contains(.write) {
       let (writes, seconds) = try await repeating(count, "writes") { () async throws(GATTError) in
-        try await client.write(value, to: handle)
+        try await connection.write(value, to: handle)
       }
       (outcome.writes, outcome.writeSeconds) = (writes, seconds)
     }
     if target.properties.contains(.writeWithoutResponse), payload <= outcome.mtu - 3 {
       Console.progress("\(count) writes without response …")
       let begin = SystemClock.monotonic()
-      for _ in 0..<count { try await client.writeWithoutResponse(value, to: handle) }
-      _ = try await client.read(handle)
+      for _ in 0..<count { try await connection.writeWithoutResponse(value, to: handle) }
+      _ = try await connection.read(handle)
       outcome.commandSeconds = seconds(since: begin)
     }
     return outcome

@@ -56,23 +56,22 @@ package struct BenchRun: Sendable {
   package func measure(
     _ adapter: any Adapter, _ connection: Connection, since begin: MonotonicTime
   ) async throws -> BenchReport {
-    let client = GATTClient(connection)
-    try await failing { () async throws(GATTError) in try await client.exchangeMTU(options.mtu) }
-    let stream = try await stream(client)
+    try await failing { () async throws(GATTError) in try await connection.exchangeMTU(options.mtu) }
+    let stream = try await stream(connection)
     let meter = try NotificationMeter(stream.content, options.window)
     await connection.addWake(meter.wake)
     let before = await connection.statistics
     let start = SystemClock.monotonic()
     let subscription = try await failing { () async throws(GATTError) in
-      try await client.subscribe(stream.characteristic) { notification, time in
+      try await connection.subscribe(stream.characteristic) { notification, time in
         meter.take(notification, at: time)
       }
     }
     if let command = stream.command {
-      try await send(.rawStart, to: command, client)
+      try await send(.rawStart, to: command, connection)
     }
     let stopper = NotificationMeter.Stopper(connection.loop)
-    let requests = options.withRequests ? Task { await Self.request(client) } : nil
+    let requests = options.withRequests ? Task { await Self.request(connection) } : nil
     let limit = options.window.settling + options.window.duration + Self.patience
     let timer = connection.loop.after(limit) { await stopper.stop(meter) }
     let end = connection.loop.task {
@@ -94,8 +93,8 @@ package struct BenchRun: Sendable {
     let resident = ProcessFacts.residentKilobytes
     let after = await connection.statistics
     if await connection.end == nil {
-      if let command = stream.command { try? await send(.rawStop, to: command, client) }
-      try? await client.unsubscribe(subscription)
+      if let command = stream.command { try? await send(.rawStop, to: command, connection) }
+      try? await connection.unsubscribe(subscription)
     }
     var report = BenchReport(measurement)
     report.device = address.description
@@ -116,38 +115,38 @@ package struct BenchRun: Sendable {
   /// lost.
   ///
   /// - Returns: the number of requests that were answered or rejected.
-  private static func request(_ client: GATTClient) async -> Int {
-    let before = await client.connection.statistics.sent
+  private static func request(_ connection: Connection) async -> Int {
+    let before = await connection.statistics.sent
     while !Task.isCancelled {
       do throws(GATTError) {
-        let database = try await client.discover()
+        let database = try await connection.discover()
         for characteristic in database.services.flatMap(\.characteristics)
         where characteristic.properties.contains(.read) {
-          _ = try await client.read(characteristic.valueHandle)
+          _ = try await connection.read(characteristic.valueHandle)
         }
-      } catch { if await client.connection.end != nil { break } }
+      } catch { if await connection.end != nil { break } }
     }
-    return await client.connection.statistics.sent - before
+    return await connection.statistics.sent - before
   }
 
   private func send(
-    _ command: RingCommand, to characteristic: GATTDatabase.Characteristic, _ client: GATTClient
+    _ command: RingCommand, to characteristic: GATTDatabase.Characteristic, _ connection: Connection
   ) async throws {
     let frame = [UInt8](encoding: RingFrame.byteCount) { command.encode(into: &$0) }
     try await failing { () async throws(GATTError) in
       if characteristic.properties.contains(.write) {
-        try await client.write(frame, to: characteristic.valueHandle)
+        try await connection.write(frame, to: characteristic.valueHandle)
       } else {
-        try await client.writeWithoutResponse(frame, to: characteristic.valueHandle)
+        try await connection.writeWithoutResponse(frame, to: characteristic.valueHandle)
       }
     }
   }
 
-  private func stream(_ client: GATTClient) async throws -> Stream {
+  private func stream(_ connection: Connection) async throws -> Stream {
     if let characteristic {
-      return Stream(characteristic: try await characteristic.characteristic(client, to: .listen))
+      return Stream(characteristic: try await characteristic.characteristic(connection, to: .listen))
     }
-    let database = try await failing { () async throws(GATTError) in try await client.discover() }
+    let database = try await failing { () async throws(GATTError) in try await connection.discover() }
     if let source = database.characteristic(EmulatedSource.characteristic) {
       return Stream(characteristic: source, content: .source)
     }

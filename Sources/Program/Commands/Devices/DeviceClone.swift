@@ -198,33 +198,33 @@ struct DeviceValues: Sendable {
   /// value for each host.
   ///
   /// - Throws: if the command is interrupted.
-  static func read(_ database: GATTDatabase, _ client: GATTClient) async throws -> DeviceValues {
+  static func read(_ database: GATTDatabase, _ connection: Connection) async throws -> DeviceValues {
     var found = DeviceValues()
-    found.isEncrypted = await client.connection.link.security?.isEncrypted == true
+    found.isEncrypted = await connection.link.security?.isEncrypted == true
     for service in database.services {
       for characteristic in service.characteristics {
         if characteristic.properties.contains(.read) {
-          try await found.read(characteristic.valueHandle, client)
+          try await found.read(characteristic.valueHandle, connection)
         }
         for descriptor in characteristic.descriptors
         where descriptor.uuid != .clientCharacteristicConfiguration {
-          try await found.read(descriptor.handle, client)
+          try await found.read(descriptor.handle, connection)
         }
       }
     }
     return found
   }
 
-  private mutating func read(_ handle: AttributeHandle, _ client: GATTClient) async throws {
+  private mutating func read(_ handle: AttributeHandle, _ connection: Connection) async throws {
     if let interruption {
       problems[handle] = interruption
       return
     }
-    let wasEncrypted = await client.connection.link.security?.isEncrypted == true
+    let wasEncrypted = await connection.link.security?.isEncrypted == true
     do throws(GATTError) {
-      values[handle] = try await client.read(handle)
+      values[handle] = try await connection.read(handle)
       // The link was encrypted because the device refused the first request.
-      let isEncrypted = await client.connection.link.security?.isEncrypted == true
+      let isEncrypted = await connection.link.security?.isEncrypted == true
       if isEncrypted, !wasEncrypted { levels[handle] = .encrypted }
     } catch {
       try Task.checkCancellation()
@@ -233,7 +233,7 @@ struct DeviceValues: Sendable {
         problems[handle] = "\(refusal.code.name)"
         if refusal.code.wantsSecurity || refusal.code == .encryptionKeySizeTooShort {
           levels[handle] = wasEncrypted ? .authenticated : .encrypted
-          problems[handle] = "\(refusal.code.name); pair with `ringtap pair \(client.connection.peer)`"
+          problems[handle] = "\(refusal.code.name); pair with `ringtap pair \(connection.peer)`"
         }
       case .closed, .timedOut:
         interruption = "\(error)"

@@ -46,9 +46,9 @@ struct GATTCommand: AsyncParsableCommand, ReachesDevice {
     let address = try device.parse(address)
     try overwriting.check(output, "--output")
     let isReading = output != nil
-    let (database, values) = try await device.withConnection(to: address) { client in
-      let database = try await failing { () async throws(GATTError) in try await client.discover() }
-      return (database, isReading ? try await DeviceValues.read(database, client) : DeviceValues())
+    let (database, values) = try await device.withConnection(to: address) { connection in
+      let database = try await failing { () async throws(GATTError) in try await connection.discover() }
+      return (database, isReading ? try await DeviceValues.read(database, connection) : DeviceValues())
     }
     guard let output else { return try GATTTree(json: json).show(database) }
     let name = radio.knownDevices?.device(at: address)?.name

@@ -34,10 +34,10 @@ struct ReadCommand: AsyncParsableCommand, ReachesDevice {
   func run() async throws {
     let address = try device.parse(address)
     let characteristic = characteristic
-    let line = try await device.withConnection(to: address) { client in
-      try await characteristic.use(client, to: .read) { handle, found throws(GATTError) in
-        if let found { return try await Self.read(found, client) }
-        let value = try await client.read(handle)
+    let line = try await device.withConnection(to: address) { connection in
+      try await characteristic.use(connection, to: .read) { handle, found throws(GATTError) in
+        if let found { return try await Self.read(found, connection) }
+        let value = try await connection.read(handle)
         return ValueLine(time: SystemClock.now(), handle: handle, value: value)
       }
     }
@@ -45,16 +45,16 @@ struct ReadCommand: AsyncParsableCommand, ReachesDevice {
   }
 
   private static func read(
-    _ characteristic: GATTDatabase.Characteristic, _ client: GATTClient
+    _ characteristic: GATTDatabase.Characteristic, _ connection: Connection
   ) async throws(GATTError) -> ValueLine {
-    let value = try await client.read(characteristic.valueHandle)
+    let value = try await connection.read(characteristic.valueHandle)
     var line = ValueLine(
       time: SystemClock.now(), handle: characteristic.valueHandle, uuid: characteristic.uuid, value: value)
     let isPresented = characteristic.descriptors.contains {
       $0.uuid == .characteristicPresentationFormat || $0.uuid == .characteristicAggregateFormat
     }
     guard isPresented else { return line }
-    let formats = try await client.readDetails(of: characteristic).formats
+    let formats = try await connection.readDetails(of: characteristic).formats
     // If a value does not match its presentation format, print no text.
     line.texts = (try? formats.texts(of: value.span)) ?? []
     return line
@@ -91,13 +91,13 @@ struct WriteCommand: AsyncParsableCommand, ReachesDevice {
       throw ValidationError("'\(value)' is not hexadecimal; it needs pairs of digits, such as 'A1 04'")
     }
     let (characteristic, withoutResponse) = (characteristic, withoutResponse)
-    let (handle, uuid) = try await device.withConnection(to: address) { client in
-      try await characteristic.use(client, to: .write) { handle, found throws(GATTError) in
-        if octets.count > ATT.defaultMTU - 3 { try await client.exchangeMTU() }
+    let (handle, uuid) = try await device.withConnection(to: address) { connection in
+      try await characteristic.use(connection, to: .write) { handle, found throws(GATTError) in
+        if octets.count > ATT.defaultMTU - 3 { try await connection.exchangeMTU() }
         if withoutResponse {
-          try await client.writeWithoutResponse(octets, to: handle)
+          try await connection.writeWithoutResponse(octets, to: handle)
         } else {
-          try await client.write(octets, to: handle)
+          try await connection.write(octets, to: handle)
         }
         return (handle, found?.uuid)
       }
@@ -146,14 +146,14 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
   func run() async throws {
     let address = try device.parse(address)
     let (argument, count, duration, json) = (characteristic, count, duration, json)
-    let lost = try await device.withConnection(to: address) { client in
-      let characteristic = try await argument.characteristic(client, to: .listen)
+    let lost = try await device.withConnection(to: address) { connection in
+      let characteristic = try await argument.characteristic(connection, to: .listen)
       let values = try await failing { () async throws(GATTError) in
         // Without an MTU exchange, long values would be truncated.
-        try await client.exchangeMTU()
-        return try await client.samples(characteristic, as: ValueCopy.self, capacity: Self.queueLimit)
+        try await connection.exchangeMTU()
+        return try await connection.samples(characteristic, as: ValueCopy.self, capacity: Self.queueLimit)
       }
-      let loop = client.connection.loop
+      let loop = connection.loop
       let timer = duration.map { loop.after(.seconds($0)) { values.finish() } }
       defer { timer?.cancel() }
       var shown = 0
@@ -162,10 +162,10 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
         shown += 1
         if shown == count { break }
       }
-      let statistics = await client.connection.statistics
-      if let end = await client.connection.end { throw Failure("\(end) after \(counted(shown, "value"))") }
+      let statistics = await connection.statistics
+      if let end = await connection.end { throw Failure("\(end) after \(counted(shown, "value"))") }
       // Unsubscribe even if Ctrl-C has cancelled the task.
-      await loop.uninterrupted { try? await client.unsubscribe(all: characteristic) }
+      await loop.uninterrupted { try? await connection.unsubscribe(all: characteristic) }
       if shown == 0, values.dropped == 0, statistics.kernelQueueDrops == 0 {
         throw Failure("no value received: the device may send only changes, or send to another host")
       }

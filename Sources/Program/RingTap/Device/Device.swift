@@ -29,20 +29,20 @@ public actor Device {
   public nonisolated var unownedExecutor: UnownedSerialExecutor { connection.loop.executor }
 
   nonisolated let connection: Connection
-  private let client: GATTClient
   private var found: [Search: GATTDatabase.Characteristic] = [:]
   private var subscriptions: [Subscription] = []
 
   init(_ connection: Connection) {
     self.connection = connection
     address = connection.peer
-    client = GATTClient(connection)
   }
 
   /// All services of the device with their characteristics.
   public var services: [GATTDatabase.Service] {
     get async throws(HostError) {
-      do throws(GATTError) { return try await client.complete()?.services ?? [] } catch { throw .gatt(error) }
+      do throws(GATTError) { return try await connection.complete()?.services ?? [] } catch {
+        throw .gatt(error)
+      }
     }
   }
 
@@ -57,7 +57,7 @@ public actor Device {
   ///   request; `gatt(closed)` if the link is lost.
   public func read(_ characteristic: BluetoothUUID) async throws(HostError) -> [UInt8] {
     let handle = try await find(characteristic, with: .read).valueHandle
-    do throws(GATTError) { return try await client.read(handle) } catch { throw .gatt(error) }
+    do throws(GATTError) { return try await connection.read(handle) } catch { throw .gatt(error) }
   }
 
   /// Reads UTF-8 text, without the trailing zeros that some firmware adds.
@@ -89,9 +89,9 @@ public actor Device {
     let found = try await find(characteristic, with: [.write, .writeWithoutResponse])
     do throws(GATTError) {
       if found.properties.contains(.write) {
-        try await client.write(value, to: found.valueHandle)
+        try await connection.write(value, to: found.valueHandle)
       } else {
-        try await client.writeWithoutResponse(value, to: found.valueHandle)
+        try await connection.writeWithoutResponse(value, to: found.valueHandle)
       }
     } catch { throw .gatt(error) }
   }
@@ -128,7 +128,7 @@ public actor Device {
     to characteristic: BluetoothUUID, _ body: @escaping Connection.Sink
   ) async throws(HostError) {
     let found = try await find(characteristic, with: [.notify, .indicate])
-    do throws(GATTError) { subscriptions.append(try await client.subscribe(found, body)) } catch {
+    do throws(GATTError) { subscriptions.append(try await connection.subscribe(found, body)) } catch {
       throw .gatt(error)
     }
   }
@@ -180,8 +180,8 @@ public actor Device {
     if let characteristic = found[search] { return characteristic }
     do throws(GATTError) {
       // Exchange the MTU first so that notifications are not truncated.
-      try await client.exchangeMTU()
-      found[search] = try await client.characteristic(uuid, with: properties)
+      try await connection.exchangeMTU()
+      found[search] = try await connection.characteristic(uuid, with: properties)
     } catch { throw .gatt(error) }
     guard let characteristic = found[search] else {
       throw .unsuitable("\(address) has no characteristic \(uuid)")
@@ -191,11 +191,11 @@ public actor Device {
 
   /// Unsubscribes while the device still responds, then closes the link.
   func leave() async {
-    let (connection, client, subscriptions) = (connection, client, subscriptions)
+    let (connection, subscriptions) = (connection, subscriptions)
     // This must run even if the task is cancelled, so it has its own task.
     let work = Task {
       for subscription in subscriptions where await connection.end == nil {
-        try? await client.unsubscribe(subscription)
+        try? await connection.unsubscribe(subscription)
       }
       await connection.close()
     }

@@ -86,7 +86,7 @@ public struct HeartRateSession: SensorSession {
       throw link.lacks("heart-rate control point (2a39): it does not count energy, or cannot be reset")
     }
     do throws(GATTError) {
-      try await link.client.write(HeartRateCommand.resetEnergyExpended.octets, to: point.valueHandle)
+      try await link.connection.write(HeartRateCommand.resetEnergyExpended.octets, to: point.valueHandle)
     } catch { throw .gatt(error) }
   }
 

@@ -145,7 +145,7 @@ public struct PolarSession: SensorSession {
     _ settings: Settings, on connection: Connection, into sink: SampleSink<PolarFrameSample>
   ) async throws(HostError) -> PolarSession {
     // Frames are as long as the MTU allows.
-    do throws(GATTError) { try await GATTClient(connection).exchangeMTU() } catch { throw .gatt(error) }
+    do throws(GATTError) { try await connection.exchangeMTU() } catch { throw .gatt(error) }
     let link = try await SensorLink(
       connection, SensorNeed([PolarUUID.controlPoint, PolarUUID.data], of: PolarUUID.service))
     return try await PolarSession(link, settings, sink)
@@ -161,14 +161,14 @@ public struct PolarSession: SensorSession {
     (self.link, self.point, self.data) = (link, point, data)
     let number = sink.nextLink()
     do throws(GATTError) {
-      answers = try await link.client.samples(point, as: PolarAnswer.self, capacity: 16)
+      answers = try await link.connection.samples(point, as: PolarAnswer.self, capacity: 16)
       // The sensor stops by itself on its charger, or when another central starts a stream. Reference
       // `sensor-services.md`, 5.2.
-      _ = try await link.client.subscribe(point) { notification, _ in
+      _ = try await link.connection.subscribe(point) { notification, _ in
         let event = try? PolarStopEvent(decoding: notification.value)
         if event?.types.contains(where: types.contains) == true { sink.end() }
       }
-      _ = try await link.client.subscribe(data) { sink.take($0.value, of: types, at: $1, link: number) }
+      _ = try await link.connection.subscribe(data) { sink.take($0.value, of: types, at: $1, link: number) }
     } catch { throw .gatt(error) }
     let conversation = PolarConversation(link: link, point: point, answers: answers)
     var streams: [Stream] = []
@@ -228,7 +228,7 @@ public struct PolarSession: SensorSession {
   public func stop() async {
     let conversation = PolarConversation(link: link, point: point, answers: answers)
     for stream in streams { _ = try? await conversation.settings(PolarRequest(.stop, stream.type)) }
-    for characteristic in [data, point] { try? await link.client.unsubscribe(all: characteristic) }
+    for characteristic in [data, point] { try? await link.connection.unsubscribe(all: characteristic) }
   }
 }
 
@@ -249,7 +249,7 @@ private struct PolarConversation: Sendable {
 
   /// Whether the sensor supports a measurement; `nil` if it does not report this.
   func measures(_ type: PolarMeasurementType) async -> Bool? {
-    guard let octets = try? await link.client.read(point.valueHandle),
+    guard let octets = try? await link.connection.read(point.valueHandle),
       let features = try? PolarFeatures(decoding: octets.span)
     else { return nil }
     return features.contains(type)
@@ -262,7 +262,7 @@ private struct PolarConversation: Sendable {
     let timer = connection.loop.after(PolarSession.patience) { await connection.close() }
     defer { timer.cancel() }
     do throws(GATTError) {
-      try await link.client.write(request.octets, to: point.valueHandle)
+      try await link.connection.write(request.octets, to: point.valueHandle)
     } catch { throw .gatt(error) }
     var response: PolarResponse?
     for await answer in answers {

@@ -117,19 +117,19 @@ public actor RingConversation {
     do throws(GATTError) {
       try await conversation.listen()
       // Answers on the big data channel are as long as the MTU allows.
-      try await conversation.ring.client.validate()
+      try await conversation.ring.connection.validate()
     } catch { throw .gatt(error) }
     return conversation
   }
 
   private func listen() async throws(GATTError) {
     // The closures that receive notifications run on the loop's thread, which is this actor's executor.
-    _ = try await ring.client.subscribe(ring.attributes.replies) { [weak self] notification, time in
+    _ = try await ring.connection.subscribe(ring.attributes.replies) { [weak self] notification, time in
       let frame = copy(notification.value)
       self?.assumeIsolated { $0.received(frame: frame, at: time) }
     }
     if let bigData = ring.attributes.bigData, bigData.properties.contains(.notify) {
-      _ = try await ring.client.subscribe(bigData) { [weak self] notification, _ in
+      _ = try await ring.connection.subscribe(bigData) { [weak self] notification, _ in
         let octets = copy(notification.value)
         self?.assumeIsolated { $0.received(bigData: octets) }
       }
@@ -736,7 +736,7 @@ extension RingConversation {
       var texts: [String?] = []
       for uuid in [BluetoothUUID.hardwareRevision, .firmwareRevision] {
         if let characteristic = database.characteristic(uuid, in: .deviceInformation, with: .read) {
-          let octets = try await ring.client.read(characteristic.valueHandle)
+          let octets = try await ring.connection.read(characteristic.valueHandle)
           texts.append(String(decoding: octets.prefix { $0 != 0 }, as: UTF8.self))
         } else {
           texts.append(nil)

@@ -18,7 +18,6 @@ package struct RingLink: Sendable {
 
   let connection: Connection
   let attributes: Attributes
-  let client: GATTClient
 
   /// Finds the ring's two services. Discovers them unless services from an earlier link are known to be
   /// valid.
@@ -26,12 +25,11 @@ package struct RingLink: Sendable {
   /// - Throws: `unsuitable` if the device has no ring service.
   package init(_ connection: Connection) async throws(HostError) {
     self.connection = connection
-    client = GATTClient(connection)
     let database: GATTDatabase
     do throws(GATTError) {
-      let found = try await client.attributes(of: [RingUUID.commandService, RingUUID.bigDataService])
+      let found = try await connection.attributes(of: [RingUUID.commandService, RingUUID.bigDataService])
       // If the service is not found by UUID, discover all services.
-      database = Self.attributes(in: found) == nil ? try await client.discover() : found
+      database = Self.attributes(in: found) == nil ? try await connection.discover() : found
     } catch { throw .gatt(error) }
     attributes = try Self.attributes(in: database, of: connection.peer)
   }
@@ -41,12 +39,11 @@ package struct RingLink: Sendable {
   /// - Throws: `unsuitable` if the device has no ring service.
   package init(toStream connection: Connection) async throws(HostError) {
     self.connection = connection
-    client = GATTClient(connection)
     var services: [GATTDatabase.Service] = []
     do throws(GATTError) {
       for search in [ServiceSearch.uuid, .allServices]
       where Self.attributes(in: GATTDatabase(services: services)) == nil {
-        services = try await client.attributes(
+        services = try await connection.attributes(
           toStream: [RingUUID.commandNotify], with: [RingUUID.commandWrite], of: RingUUID.commandService,
           by: search)
       }
@@ -105,13 +102,13 @@ package struct RingLink: Sendable {
   ) async throws(GATTError) {
     let command = attributes.command
     guard starts, command.properties.contains(.writeWithoutResponse) else {
-      _ = try await client.subscribe(channel, take)
+      _ = try await connection.subscribe(channel, take)
       if starts { try await write(.rawStart) }
       return
     }
     let value = [UInt8](encoding: RingFrame.byteCount) { RingCommand.rawStart.encode(into: &$0) }
     let start = AttributeWrite(value, to: command.valueHandle)
-    _ = try await client.subscribe(channel, followedBy: start, take)
+    _ = try await connection.subscribe(channel, followedBy: start, take)
   }
 
   /// Finds the other attributes, and subscribes to the second channel.
@@ -121,7 +118,8 @@ package struct RingLink: Sendable {
     isSilent: Bool,
     _ take: @escaping @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
   ) async throws(GATTError) {
-    guard let database = try await client.complete(of: [RingUUID.commandService, RingUUID.bigDataService]),
+    guard
+      let database = try await connection.complete(of: [RingUUID.commandService, RingUUID.bigDataService]),
       let bigData = database.characteristic(RingUUID.bigDataNotify, in: RingUUID.bigDataService),
       bigData.properties.contains(.notify), !Task.isCancelled
     else { return }
@@ -151,15 +149,15 @@ package struct RingLink: Sendable {
       preconditionFailure("the ring has no big data channel")
     }
     let value = [UInt8](encoding: message.byteCount) { message.encode(into: &$0) }
-    try await client.writeWithoutResponse(value, to: bigDataWrite.valueHandle)
+    try await connection.writeWithoutResponse(value, to: bigDataWrite.valueHandle)
   }
 
   func write(_ frame: RingCommand) async throws(GATTError) {
     let value = [UInt8](encoding: RingFrame.byteCount) { frame.encode(into: &$0) }
     if attributes.command.properties.contains(.write) {
-      try await client.write(value, to: attributes.command.valueHandle)
+      try await connection.write(value, to: attributes.command.valueHandle)
     } else {
-      try await client.writeWithoutResponse(value, to: attributes.command.valueHandle)
+      try await connection.writeWithoutResponse(value, to: attributes.command.valueHandle)
     }
   }
 }

@@ -42,8 +42,7 @@ package struct SensorNeed: Sendable {
 
 /// A connected sensor: the attributes that its stream needs, and its identity.
 package final class SensorLink: Sendable {
-  let connection: Connection
-  package let client: GATTClient
+  package let connection: Connection
   /// Services that have the first required characteristic; those in which it notifies or indicates are
   /// preferred. Empty if there is no such service.
   private let services: [GATTDatabase.Service]
@@ -67,12 +66,11 @@ package final class SensorLink: Sendable {
   /// lists no such service by UUID, all services are discovered.
   package init(_ connection: Connection, _ needs: SensorNeed...) async throws(HostError) {
     self.connection = connection
-    client = GATTClient(connection)
     var (able, unable): ([GATTDatabase.Service], [GATTDatabase.Service]) = ([], [])
     do throws(GATTError) {
       for search in [ServiceSearch.uuid, .allServices] where able.isEmpty {
         for need in needs where able.isEmpty {
-          let found = try await client.attributes(
+          let found = try await connection.attributes(
             toStream: need.pushed, with: need.others, of: need.service, by: search)
           let first = need.pushed.first
           able = found.filter { $0.canPush(first) }
@@ -129,7 +127,7 @@ package final class SensorLink: Sendable {
     var (taken, failure): ([GATTDatabase.Characteristic], GATTError?) = ([], nil)
     for candidate in candidates {
       do throws(GATTError) {
-        taken.append(try await client.subscribe(candidate, entry.sink).characteristic)
+        taken.append(try await connection.subscribe(candidate, entry.sink).characteristic)
       } catch {
         guard case .refused = error, candidates.count > 1 else { throw .gatt(error) }
         failure = error
@@ -160,7 +158,7 @@ package final class SensorLink: Sendable {
   /// Unsubscribes from all characteristics.
   package func stopListening() async {
     for entry in listening.withLock({ $0 }) {
-      for characteristic in entry.characteristics { try? await client.unsubscribe(all: characteristic) }
+      for characteristic in entry.characteristics { try? await connection.unsubscribe(all: characteristic) }
     }
   }
 
@@ -176,7 +174,7 @@ package final class SensorLink: Sendable {
   package func facts() async throws(HostError) -> SensorFacts? {
     guard let database = try await findAll() else { return nil }
     try await listenFurther(database)
-    let reader = FactsReader(client: client, database: database)
+    let reader = FactsReader(connection: connection, database: database)
     let strays = await connection.statistics.strayResponses
     let facts = try await read(reader)
     // A late response may have been matched to the wrong request. From now on, each response is delayed for a
@@ -192,7 +190,7 @@ package final class SensorLink: Sendable {
   private func noteFirmware(_ facts: SensorFacts) async throws(HostError) -> SensorFacts? {
     if let recalled = await connection.recalledFirmware, recalled != facts.firmwareRevision {
       let changes = await connection.attributeChangeCount
-      do throws(GATTError) { try await client.verify() } catch { throw .gatt(error) }
+      do throws(GATTError) { try await connection.verify() } catch { throw .gatt(error) }
       guard await connection.attributeChangeCount == changes else { return nil }
     }
     if let revision = facts.firmwareRevision { await connection.noteFirmware(revision) }
@@ -203,11 +201,11 @@ package final class SensorLink: Sendable {
   /// device, service by service.
   private func findAll() async throws(HostError) -> GATTDatabase? {
     do throws(GATTError) {
-      do throws(GATTError) { return try await client.complete() } catch {
+      do throws(GATTError) { return try await connection.complete() } catch {
         guard case .refused = error else { throw error }
       }
       let own = services.first.map { [$0.uuid] } ?? []
-      return try await client.complete(of: own + [.deviceInformation, .battery])
+      return try await connection.complete(of: own + [.deviceInformation, .battery])
     } catch { throw .gatt(error) }
   }
 
@@ -230,7 +228,7 @@ package final class SensorLink: Sendable {
 
 /// Reads the information that a sensor reports about itself.
 private struct FactsReader: Sendable {
-  let client: GATTClient
+  let connection: Connection
   let database: GATTDatabase
 
   /// Reads and decodes a value. Returns `nil` if the value is missing or cannot be decoded, or if the device
@@ -244,7 +242,7 @@ private struct FactsReader: Sendable {
     do throws(GATTError) {
       // Do not delay a caller who stops the stream.
       if Task.isCancelled { throw .cancelled }
-      let octets = try await client.read(characteristic.valueHandle)
+      let octets = try await connection.read(characteristic.valueHandle)
       return try? Value(decoding: octets.span)
     } catch {
       guard case .refused = error else { throw .gatt(error) }

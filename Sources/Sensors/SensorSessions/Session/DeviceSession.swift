@@ -668,7 +668,7 @@ struct StreamCompletion: Sendable {
     }
     let verify: @Sendable () async -> Void = {
       guard await connection.end == nil, !avoidance.asksNothing else { return }
-      try? await Connection.$need.withValue(.optional) { try await GATTClient(connection).verify() }
+      try? await Connection.$need.withValue(.optional) { try await connection.verify() }
     }
     let withoutFirst = loop.task {
       var pause = Self.patience
@@ -691,7 +691,7 @@ struct StreamCompletion: Sendable {
       if !turn.isTaken { withoutFirst.cancel() }
       // An error that ends the link also ends the session's wait for it. A refusal changes nothing.
       if await connection.end == nil, await connection.usesEarlierDiscovery, !avoidance.asksNothing {
-        try? await Connection.$need.withValue(.optional) { try await GATTClient(connection).validate() }
+        try? await Connection.$need.withValue(.optional) { try await connection.validate() }
       }
       await complete()
     }

@@ -1,4 +1,4 @@
-package import BLELinux
+import BLELinux
 public import BLEStack
 import BLEWire
 
@@ -423,22 +423,6 @@ extension SecuritySettings {
     if kind == .secureConnections, !bond.isSecureConnections { return .notSecureConnections }
     return protection == .authenticated && !bond.isAuthenticated ? .failed(.authenticationRequirements) : nil
   }
-}
-
-extension Connection {
-  /// Security level of the kernel's link; `nil` if the kernel does not report one.
-  package var securityLevel: LinkSecurityLevel? { carrier.securityLevel() }
-
-  /// Requests that the kernel encrypts the link, with a key that it has or by pairing. Until that is done or
-  /// the peer sends a PDU, nothing can be sent.
-  func raiseSecurity(to level: LinkSecurityLevel) async -> RaisingOutcome {
-    guard end == nil else { return .ended }
-    let outcome = OneShot<RaisingOutcome>()
-    carrier.raiseSecurity(to: level) { outcome.set($0) }
-    return await outcome.value()
-  }
-
-  func abandonRaising() { carrier.abandonRaising() }
 }
 
 extension HostError {

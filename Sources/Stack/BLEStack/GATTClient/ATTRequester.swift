@@ -7,6 +7,8 @@
   public protocol ATTRequester {
     /// ATT_MTU in force.
     var mtu: Int { get async }
+    /// Whether Exchange MTU was sent; it is sent at most once. Core 5.4, Vol 3, Part F, 3.4.2.1.
+    var hasAskedMTU: Bool { get async }
 
     /// Sends a request and waits for its response.
     ///
@@ -24,6 +26,9 @@
   }
 
   extension ATTRequester {
+    /// Always `false` by default, which suffices for a caller that exchanges the MTU once.
+    public var hasAskedMTU: Bool { false }
+
     /// Does nothing by default, which suffices for one caller at a time.
     public func beginQueuedWrite() async {}
     public func endQueuedWrite() async {}

@@ -3,13 +3,12 @@
 
   /// Reads and writes values. Core 5.4, Vol 3, Part G, 4.8–4.9 and 4.12.
   extension ATTRequester {
-    /// Exchange MTU, 4.3.1. Call it at most once per connection. Sends nothing if an exchange by the peer has
-    /// already raised the MTU, because some peers never respond to a second exchange
-    /// (embassy-rs/trouble#619).
+    /// Exchange MTU, 4.3.1. Sends nothing if an exchange by either side has been made, because a client may
+    /// ask only once, and some peers never respond to a second exchange (embassy-rs/trouble#619).
     ///
     /// If the server does not support the request, the MTU stays 23; that is not an error.
-    public func exchangeMTU(_ receiveMTU: Int) async throws(GATTError) {
-      guard await mtu == ATT.defaultMTU else { return }
+    public func exchangeMTU(_ receiveMTU: Int = ATT.maximumMTU) async throws(GATTError) {
+      guard await mtu == ATT.defaultMTU, await !hasAskedMTU else { return }
       let request = [UInt8](encoding: 3) {
         ExchangeMTU(request: UInt16(receiveMTU)).encode(into: &$0)
       }
