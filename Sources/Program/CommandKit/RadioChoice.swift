@@ -131,7 +131,7 @@ package struct RadioChoice: Hashable, Sendable {
   /// Opens an adapter that stays under the kernel's control.
   private func beside(_ info: AdapterInfo, _ loop: EventLoop) -> any Adapter {
     switch mode {
-    case .coexist: return CoexistAdapter(info, on: loop) { Console.note($0) }
+    case .coexist: return KernelAdapter(info, by: .management, on: loop) { Console.note($0) }
     case .raw, .exclusive: return KernelAdapter(info, on: loop) { Console.note($0) }
     case .auto:
       let choice = ModeChoice.here()

@@ -137,13 +137,3 @@ extension HostAdapter: SecuringAdapter {
     return bond
   }
 }
-
-extension CoexistAdapter: SecuringAdapter {
-  public func secure(_ settings: SecuritySettings) async throws(HostError) {
-    try await kernel.secure(settings)
-  }
-
-  public func makeBond(with connection: Connection) async throws(HostError) -> Bond? {
-    try await kernel.makeBond(with: connection)
-  }
-}

@@ -56,10 +56,7 @@ extension ModeChoice {
   /// - Parameter note: called on the receive thread with lines for the user.
   package func adapter(
     _ info: AdapterInfo, on loop: EventLoop, note: @escaping @Sendable (String) -> Void
-  ) -> any SecuringAdapter {
-    switch mode {
-    case .raw: KernelAdapter(info, on: loop, note: note)
-    case .coexist: CoexistAdapter(info, on: loop, note: note)
-    }
+  ) -> KernelAdapter {
+    KernelAdapter(info, by: mode == .raw ? .rawChannel : .management, on: loop, note: note)
   }
 }

@@ -3,39 +3,54 @@ public import BLEStack
 public import BLEWire
 import Synchronization
 
-/// An adapter shared with the kernel's own host: the `raw` mode.
+/// An adapter shared with the kernel's own host: the `raw` and `coexist` modes.
 ///
-/// Scans over the HCI raw channel, which is opened on first use and requires CAP_NET_RAW. Connects over the
-/// kernel's L2CAP socket, which requires no capability. If the adapter is unplugged and comes back under
-/// another index, `connect` finds it by its address.
+/// Connects over the kernel's L2CAP socket, which requires no capability. CAP_NET_RAW is required to set the
+/// PHY or the data length and to read the parameters in force, over the HCI raw channel, which is opened on
+/// first use. If the adapter is unplugged and comes back under another index, `connect` finds it by its
+/// address.
 public actor KernelAdapter: SecuringAdapter {
+  /// How the adapter scans.
+  public enum Discovery: Hashable, Sendable {
+    /// With commands on the HCI raw channel: the `raw` mode. Requires CAP_NET_RAW.
+    case rawChannel
+    /// With the kernel's discovery, which `bluetoothd` uses too: the `coexist` mode. Requires CAP_NET_ADMIN.
+    /// The kernel scans actively with its own timing, and the controller reports each device about once in
+    /// 10 s.
+    case management
+  }
+
   /// The adapter, with the index that it had when it was last found.
   public nonisolated var info: AdapterInfo { found.withLock { $0 } }
   private nonisolated let found: Mutex<AdapterInfo>
   public nonisolated let loop: EventLoop
   public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
   public nonisolated var name: String { info.name }
-  public nonisolated let mode = "raw"
+  public nonisolated let discovery: Discovery
+  public nonisolated var mode: String { discovery == .rawChannel ? "raw" : "coexist" }
 
   private(set) var channel: RawChannel?
   /// The management socket; opened on first use.
   private(set) var management: ManagementChannel?
   var security = KernelSecurity()
-  /// Initial timings loaded in the kernel for links with a fast start.
-  private var fastStarts: [DeviceAddress: LinkParameterRange] = [:]
+  /// Timings loaded in the kernel, with which it creates links.
+  private var initialTimings: [DeviceAddress: LinkParameterRange] = [:]
   let note: @Sendable (String) -> Void
 
   /// Creates the adapter.
   ///
   /// - Parameters:
   ///   - info: the kernel's adapter.
+  ///   - discovery: how it scans.
   ///   - loop: runs the receive thread.
   ///   - note: receives messages for the user about a pairing or a scan, one line each, on the receive
   ///     thread.
   public init(
-    _ info: AdapterInfo, on loop: EventLoop, note: @escaping @Sendable (String) -> Void = { _ in }
+    _ info: AdapterInfo, by discovery: Discovery = .rawChannel, on loop: EventLoop,
+    note: @escaping @Sendable (String) -> Void = { _ in }
   ) {
     found = Mutex(info)
+    self.discovery = discovery
     self.loop = loop
     self.note = note
   }
@@ -71,35 +86,60 @@ public actor KernelAdapter: SecuringAdapter {
     }
   }
 
-  public var malformed: Int { get async { await channel?.malformed ?? 0 } }
+  public var malformed: Int {
+    get async { await (channel?.malformed ?? 0) + (management?.malformed ?? 0) }
+  }
   public var unfinishedReports: Int { get async { await channel?.unfinishedReports ?? 0 } }
 
+  /// Starts a scan. The kernel's discovery ignores `timing` and `duplicates`.
+  ///
+  /// - Throws: also `unsuitable` for a passive scan with the kernel's discovery.
   public func startScan(
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink
   ) async throws(HostError) {
-    try await openChannel().startScan(kind, timing: timing, duplicates: duplicates, sink)
+    guard discovery == .management else {
+      return try await openChannel().startScan(kind, timing: timing, duplicates: duplicates, sink)
+    }
+    guard kind == .active else {
+      throw .unsuitable("the kernel's discovery sends scan requests; use --mode raw for a passive scan")
+    }
+    if duplicates == .reportAll {
+      note("the kernel's discovery reports a device about once in 10 s; use --mode raw for every report")
+    }
+    await follow()
+    try await openManagement().startDiscovery(sink)
   }
 
-  public func stopScan() async throws(HostError) { try await channel?.stopScan() }
+  public func stopScan() async throws(HostError) {
+    switch discovery {
+    case .rawChannel: try await channel?.stopScan()
+    case .management: try await management?.stopDiscovery()
+    }
+  }
 
-  public func onLost(_ body: @escaping @Sendable () -> Void) async { await channel?.onLost(body) }
+  public func onLost(_ body: @escaping @Sendable () -> Void) async {
+    switch discovery {
+    case .rawChannel: await channel?.onLost(body)
+    case .management: await management?.onLost(body)
+    }
+  }
 
-  /// Connects with the kernel's default parameters. The requested parameters are then sent to the controller
-  /// over the raw channel, which also reports the parameters in force. Without CAP_NET_RAW the link still
-  /// comes up.
+  /// Connects, in the `coexist` mode with the requested timing from the start. Other requested parameters are
+  /// sent to the controller over the raw channel, which also reports the parameters in force. Without
+  /// CAP_NET_RAW the link still comes up.
   public func connect(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
     await follow()
     let lever = await lever()
     let peer = identity(of: peer)
-    let isFast = await beginFastStart(with: peer, request, lever)
+    let loaded = await loadTiming(of: request, for: peer, lever)
     func open() async throws(HostError) -> Connection {
       do throws(HostError) {
         return try await Connection.open(
           to: peer, from: info.address, on: loop, timeout: timeout, tap: tap, watching: lever.channel)
       } catch {
-        await forgetFastStart(with: peer)
+        await unloadTiming(for: peer)
         throw error
       }
     }
@@ -115,11 +155,17 @@ public actor KernelAdapter: SecuringAdapter {
       }
     } catch {
       await connection.close()
-      await forgetFastStart(with: peer)
+      await unloadTiming(for: peer)
       throw error
     }
     var rest = request
-    if isFast {
+    switch (discovery, loaded) {
+    case (.management, let timing):
+      await unloadTiming(for: peer)
+      // Request the timing again if the link was already up with another one, or if the kernel did not load it.
+      if let timing, await connection.link.timing.map(timing.contains) ?? true { rest.leaveTiming() }
+    case (.rawChannel, nil): break
+    case (.rawChannel, .some):
       rest.leaveTiming()
       await connection.onSettled { [weak self] in await self?.endFastStart($0, as: peer, request) }
     }
@@ -132,9 +178,18 @@ public actor KernelAdapter: SecuringAdapter {
   }
 
   /// Queries a link. The result includes version and features only if the kernel read them while the raw
-  /// channel was open.
+  /// channel was open. In the `coexist` mode without CAP_NET_RAW, queries the kernel's host, which reports
+  /// only the signal strength.
   public func facts(of connection: Connection) async throws(HostError) -> LinkFacts {
-    try await openChannel().facts(connection.handle)
+    do throws(HostError) { return try await openChannel().facts(connection.handle) } catch {
+      guard discovery == .management, case .notPermitted = error else { throw error }
+    }
+    let reply = try await openManagement().command(GetConnectionInformation(connection.peer))
+    var facts = LinkFacts()
+    do throws(WireError) { facts.rssi = try ConnectionInformation(validating: reply.span).rssi } catch {
+      throw .malformedReply(error)
+    }
+    return facts
   }
 
   private func lever() async -> LinkParameterControl {
@@ -144,7 +199,7 @@ public actor KernelAdapter: SecuringAdapter {
   }
 
   public func close() async {
-    for peer in fastStarts.keys { await forgetFastStart(with: peer) }
+    for peer in initialTimings.keys { await unloadTiming(for: peer) }
     await endSecurity()
     await management?.close()
     management = nil
@@ -176,7 +231,10 @@ public actor KernelAdapter: SecuringAdapter {
   }
 
   func openManagement() async throws(HostError) -> ManagementChannel {
-    if let management { return management }
+    let before = management
+    // `follow` replaces the channel of pairing events.
+    if let before, await before.isOpen || security.channel === before { return before }
+    if management === before { management = nil }
     let opened = try await ManagementChannel.open(info, on: loop, note)
     if let management {
       await opened.close()
@@ -224,43 +282,50 @@ extension EventLoop {
   }
 }
 
-// MARK: - Fast starts
+// MARK: - Initial timing
 
-/// Fast starts on kernel links. The kernel creates links with an interval of 30 to 50 ms unless connection
-/// parameters for the device are loaded: `mgmt-api.txt`, 0x0035.
+/// Timing with which the kernel creates links. Without connection parameters loaded for the device, its
+/// interval is 30 to 50 ms: `mgmt-api.txt`, 0x0035.
 extension KernelAdapter {
-  /// Loads the timing of a fast start into the kernel.
+  /// Loads the initial timing of a link into the kernel: the requested timing with the kernel's discovery, and
+  /// that of a fast start with the raw channel.
   ///
-  /// Does nothing if `bluetoothd` runs, because each load replaces the entries that `bluetoothd` loaded, or
-  /// if the lasting timing could not be set afterwards. If the process is killed with SIGKILL, the kernel
-  /// keeps the entry until the adapter is switched off.
+  /// If the process is killed with SIGKILL, the kernel keeps the entry until the adapter is switched off.
   ///
-  /// - Returns: Whether the link will start fast.
-  private func beginFastStart(with peer: DeviceAddress, _ request: LinkRequest, _ lever: LinkParameterControl)
-    async
-    -> Bool
-  {
-    guard request.startsFast, lever.channel != nil, ProcessFacts.has(.netRaw), HostError.daemon == nil else {
+  /// - Returns: The timing; `nil` if the link will start with the kernel's default.
+  private func loadTiming(
+    of request: LinkRequest, for peer: DeviceAddress, _ lever: LinkParameterControl
+  ) async -> LinkParameterRange? {
+    guard let timing = initialTiming(of: request, lever) else {
       // An earlier link may have ended before its fast start.
-      await forgetFastStart(with: peer)
-      return false
+      await unloadTiming(for: peer)
+      return nil
     }
     do throws(HostError) {
       let management = try await openManagement()
-      fastStarts[peer] = request.initialTiming
-      try await management.command(LoadConnectionParameters(fastStartEntries))
-      return true
+      initialTimings[peer] = timing
+      try await management.command(LoadConnectionParameters(initialTimingEntries))
+      return timing
     } catch {
-      fastStarts[peer] = nil
-      // The link starts with the kernel's default timing.
-      return false
+      initialTimings[peer] = nil
+      return nil
     }
+  }
+
+  /// There is no fast start if `bluetoothd` runs, because each load replaces the entries that `bluetoothd`
+  /// loaded, or if the lasting timing could not be set afterwards.
+  private func initialTiming(of request: LinkRequest, _ lever: LinkParameterControl) -> LinkParameterRange? {
+    if discovery == .management { return request.timing }
+    guard request.startsFast, lever.channel != nil, ProcessFacts.has(.netRaw), HostError.daemon == nil else {
+      return nil
+    }
+    return request.initialTiming
   }
 
   /// Sets the lasting timing of a link: the requested one, otherwise the kernel's default. Timing that the
   /// device has requested meanwhile stays in force.
-  func endFastStart(_ connection: Connection, as peer: DeviceAddress, _ request: LinkRequest) async {
-    await forgetFastStart(with: peer)
+  private func endFastStart(_ connection: Connection, as peer: DeviceAddress, _ request: LinkRequest) async {
+    await unloadTiming(for: peer)
     var rest = request
     (rest.phy, rest.dataLength) = (nil, nil)
     let range = LinkParameterRange.default
@@ -272,20 +337,21 @@ extension KernelAdapter {
     await change(connection, to: rest)
   }
 
-  /// Removes the entry of a fast start. Linux 6.11 and later apply a load of exactly one entry to a live
-  /// link, so the default entry is listed twice.
-  private func forgetFastStart(with peer: DeviceAddress) async {
-    guard fastStarts.removeValue(forKey: peer) != nil, let management else { return }
+  /// Removes the entry of a device. Linux 6.11 and later apply a load of exactly one entry to a live link, so
+  /// the default entry is listed twice.
+  private func unloadTiming(for peer: DeviceAddress) async {
+    guard initialTimings.removeValue(forKey: peer) != nil, let management else { return }
     let former = LoadConnectionParameters.Entry(peer, .default)
     // The kernel keeps the entry of a device that it connects to on its own, so the first load resets that
     // entry. Both may fail if the adapter was removed; its entries are then gone too.
-    _ = try? await management.command(LoadConnectionParameters(fastStartEntries + [former, former]))
-    _ = try? await management.command(LoadConnectionParameters(fastStartEntries))
+    _ = try? await management.command(LoadConnectionParameters(initialTimingEntries + [former, former]))
+    _ = try? await management.command(LoadConnectionParameters(initialTimingEntries))
   }
 
-  /// All current entries, because each load replaces the whole list.
-  private var fastStartEntries: [LoadConnectionParameters.Entry] {
-    fastStarts.map { LoadConnectionParameters.Entry($0.key, $0.value) }
+  /// All current entries, because each load replaces the whole list; entries that `bluetoothd` had loaded for
+  /// other devices are lost, because no command can read them.
+  private var initialTimingEntries: [LoadConnectionParameters.Entry] {
+    initialTimings.map { LoadConnectionParameters.Entry($0.key, $0.value) }
   }
 }
 
