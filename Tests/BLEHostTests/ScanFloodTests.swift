@@ -185,25 +185,26 @@ private actor FaultyAir: Adapter {
   nonisolated let mode = "raw"
   nonisolated let loop: EventLoop
   nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
+  var hooks: [any AdapterHook] = []
   private(set) var malformed = 5
   private(set) var unfinishedReports = 70
 
   init() throws { loop = try EventLoop.start() }
 
-  func startScan(
+  func beginScan(
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink
   ) async throws(HostError) {
     (malformed, unfinishedReports) = (malformed + 2, unfinishedReports + 30)
   }
 
   /// It never confirms.
-  func stopScan() async throws(HostError) { throw .commandTimedOut(.leSetScanEnable) }
+  func endScan() async throws(HostError) { throw .commandTimedOut(.leSetScanEnable) }
 
-  func connect(
+  func link(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection { throw .noAnswer(peer, seconds: 0) }
 
   func change(_ connection: Connection, to request: LinkRequest) async {}
   func facts(of connection: Connection) async throws(HostError) -> LinkFacts { LinkFacts() }
-  func close() async { loop.stop() }
+  func release() async { loop.stop() }
 }

@@ -142,6 +142,7 @@ actor SocketAdapter: Adapter {
   nonisolated let loop: EventLoop
   nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
   let malformed = 0
+  var hooks: [any AdapterHook] = []
   private let ring: ScriptedRing
   private(set) var peer: Peer?
 
@@ -150,12 +151,12 @@ actor SocketAdapter: Adapter {
     loop = try EventLoop.start()
   }
 
-  func startScan(
+  func beginScan(
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink
   ) async throws(HostError) {}
-  func stopScan() async throws(HostError) {}
+  func endScan() async throws(HostError) {}
 
-  func connect(
+  func link(
     to address: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
     let peer: Peer
@@ -175,5 +176,5 @@ actor SocketAdapter: Adapter {
   func change(_ connection: Connection, to request: LinkRequest) async {}
   func facts(of connection: Connection) async throws(HostError) -> LinkFacts { LinkFacts() }
 
-  func close() async { loop.stop() }
+  func release() async { loop.stop() }
 }

@@ -42,11 +42,11 @@ final class SimulatedScene: @unchecked Sendable {
     world.heal(plan)
     let adapter = try await open()
     self.adapter = adapter
-    let observed = observe(adapter)
-    runs = world.rings.map { SimulatedSession(self, $0, on: observed) }
+    await observe(adapter)
+    runs = world.rings.map { SimulatedSession(self, $0, on: adapter) }
     for run in runs { run.start() }
     guard try await allStream() else { throw world.finding("no stream at the start of scene \(number)") }
-    spawn { await self.scanNowAndThen(observed) }
+    spawn { await self.scanNowAndThen(adapter) }
     try await disturb()
     try await recover()
     try await end(adapter)
@@ -66,10 +66,10 @@ final class SimulatedScene: @unchecked Sendable {
     } catch { throw world.finding("the adapter does not start: \(error)") }
   }
 
-  private func observe(_ adapter: HostAdapter) -> SimulatedAdapter {
+  private func observe(_ adapter: HostAdapter) async {
     let links = LinkTable()
     world.frames.isUp = { links.isUp($0) }
-    let observed = SimulatedAdapter(adapter) { [weak self] connection, link in
+    let observer = LinkObserver { [weak self] connection, link in
       guard let self else { return }
       self.world.watch(connection, "a connection")
       self.world.report.links += 1
@@ -79,8 +79,7 @@ final class SimulatedScene: @unchecked Sendable {
         self.spawn { await client.run() }
       }
     }
-    world.watch(observed, "an observed adapter")
-    return observed
+    await adapter.add(observer)
   }
 
   func spawn(_ body: @escaping @Sendable () async -> Void) {
@@ -149,7 +148,7 @@ final class SimulatedScene: @unchecked Sendable {
 
   // MARK: Beside the sessions
 
-  private func scanNowAndThen(_ adapter: SimulatedAdapter) async {
+  private func scanNowAndThen(_ adapter: HostAdapter) async {
     while !isOver, !isAdapterLost {
       do {
         try await loop.wait(for: world.random.milliseconds(100...60_000))

@@ -11,7 +11,7 @@ final class SimulatedSession: @unchecked Sendable {
 
   private unowned let scene: SimulatedScene
   private let ring: EmulatedRing
-  private let adapter: SimulatedAdapter
+  private let adapter: HostAdapter
   private var task: Task<Void, Never>?
   private var reception: SampleSink<RingRawReading>?
   private var lastEnd = ""
@@ -24,7 +24,7 @@ final class SimulatedSession: @unchecked Sendable {
   private var taken = 0
   private var lastTime: ReceiveTime?
 
-  init(_ scene: SimulatedScene, _ ring: EmulatedRing, on adapter: SimulatedAdapter) {
+  init(_ scene: SimulatedScene, _ ring: EmulatedRing, on adapter: HostAdapter) {
     self.scene = scene
     self.ring = ring
     self.adapter = adapter

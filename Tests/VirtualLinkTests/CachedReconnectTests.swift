@@ -76,8 +76,8 @@ import SensorSessions
       let link = try await VirtualLink.open([ring], pace: .air, clock: .virtual(from: Self.start)) {
         log.capturing($0)
       }
-      let adapter: any Adapter =
-        devices.map { RememberingAdapter(link.adapter, $0) { Issue.record("\($0)") } } ?? link.adapter
+      let adapter = link.adapter
+      if let devices { await adapter.add(DeviceJournal(devices) { Issue.record("\($0)") }) }
       var plan = DeviceSession.Plan(ring.address)
       plan.patience = .seconds(60)
       let session = DeviceSession(plan, on: adapter)

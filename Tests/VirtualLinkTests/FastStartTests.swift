@@ -30,8 +30,8 @@ import Testing
       let clock = LoopClock.virtual(from: ReceiveTime(nanoseconds: 1_700_000_000_000_000_000))
       let link = try await VirtualLink.open([ring], pace: .air, clock: clock)
       let known = devices.map { KnownDevices(in: $0) { Issue.record("\($0)") } }
-      let adapter: any Adapter =
-        known.map { RememberingAdapter(link.adapter, $0) { Issue.record("\($0)") } } ?? link.adapter
+      let adapter = link.adapter
+      if let known { await adapter.add(DeviceJournal(known) { Issue.record("\($0)") }) }
       var recording = SensorRecording(
         of: ring.address, on: adapter, into: folder + "/ring", .init(duration: .seconds(seconds)))
       recording.plan.request = request

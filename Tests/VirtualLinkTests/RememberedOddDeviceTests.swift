@@ -32,8 +32,8 @@ import Testing
   ) async throws -> Run {
     let time = ReceiveTime(nanoseconds: Self.start + days * 86_400_000_000_000)
     let link = try await VirtualLink.open(clock: .virtual(from: time)) { [make()] }
-    let adapter: any Adapter =
-      devices.map { RememberingAdapter(link.adapter, $0) { Issue.record("\($0)") } } ?? link.adapter
+    let adapter = link.adapter
+    if let devices { await adapter.add(DeviceJournal(devices) { Issue.record("\($0)") }) }
     var run = try await withTaskExecutorPreference(link.loop.preference) {
       if scans {
         let search = SensorSearch("strap", services: [.heartRate])

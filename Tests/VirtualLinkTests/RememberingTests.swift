@@ -13,29 +13,17 @@ import Testing
 @Suite(.timeLimit(.minutes(1))) struct RememberingTests {
   private func remembering(
     _ link: VirtualLink, in folder: String
-  ) -> (adapter: RememberingAdapter, devices: KnownDevices) {
+  ) async -> (adapter: HostAdapter, devices: KnownDevices) {
     let devices = KnownDevices(in: folder + "/devices") { Issue.record("\($0)") }
-    return (RememberingAdapter(link.adapter, devices) { Issue.record("\($0)") }, devices)
-  }
-
-  /// The wrapper around the host does not hide the host's other abilities, such as pairing and opening
-  /// channels.
-  @Test func hidesNothingThatTheHostCanDo() async throws {
-    try await withFolder { folder in
-      let link = try await VirtualLink.open([quietRing()])
-      let adapter: any Adapter = remembering(link, in: folder).adapter
-      #expect(adapter.securing === link.adapter)
-      #expect(adapter.exclusive === link.adapter)
-      await adapter.close()
-      await link.close()
-    }
+    await link.adapter.add(DeviceJournal(devices) { Issue.record("\($0)") })
+    return (link.adapter, devices)
   }
 
   /// A ring found by a scan: first the two services that are requested, then all of them.
   @Test func remembersARing() async throws {
     try await withFolder { folder in
       let link = try await VirtualLink.open([quietRing(number: 7)])
-      let (adapter, devices) = remembering(link, in: folder)
+      let (adapter, devices) = await remembering(link, in: folder)
       let ring = try await SensorFinder.find(SensorKind.ring.search, on: adapter, within: .seconds(20))
       let connection = try await adapter.connect(
         to: ring.address, asking: LinkRequest(), timeout: .seconds(20), tap: nil)
@@ -56,7 +44,7 @@ import Testing
   @Test func remembersAPart() async throws {
     try await withFolder { folder in
       let link = try await VirtualLink.open([quietRing()])
-      let (adapter, devices) = remembering(link, in: folder)
+      let (adapter, devices) = await remembering(link, in: folder)
       let address = DeviceAddress(bits: 0x70CB_0D00_0001, type: .public)
       let connection = try await adapter.connect(
         to: address, asking: LinkRequest(), timeout: .seconds(20), tap: nil)
@@ -77,7 +65,7 @@ import Testing
   @Test func forgetsWhatItDidNotLearn() async throws {
     try await withFolder { folder in
       let link = try await VirtualLink.open([quietRing()])
-      let (adapter, devices) = remembering(link, in: folder)
+      let (adapter, devices) = await remembering(link, in: folder)
       let connection = try await adapter.connect(
         to: DeviceAddress(bits: 0x70CB_0D00_0001, type: .public), asking: LinkRequest(),
         timeout: .seconds(20),

@@ -113,23 +113,24 @@ package struct RadioChoice: Hashable, Sendable {
   ) async throws -> Radio {
     guard let specification = transport else {
       let info = try failing { () throws(HostError) in try KernelAdapter.find(adapter) }
-      var kernel = beside(info, loop)
-      if let links { kernel = SparingAdapter(kernel, links: links) }
-      let radio = Radio(adapter: remembering(kernel))
+      let kernel = beside(info, loop)
+      if let links { await kernel.add(SparedRights(after: links, kernel.discovery)) }
+      let radio = Radio(adapter: kernel)
+      await remember(kernel)
       try await secure(radio)
       return radio
     }
-    var radio = try await Radio.exclusive(
+    let radio = try await Radio.exclusive(
       specification, log: packetLog, keys: logsKeys ? .logged : .concealed, loop)
     // The user channel stays open, so no capability is needed again.
     if links != nil { ProcessRights.keep([]) }
     try await secure(radio)
-    radio.adapter = remembering(radio.adapter)
+    await remember(radio.adapter)
     return radio
   }
 
   /// Opens an adapter that stays under the kernel's control.
-  private func beside(_ info: AdapterInfo, _ loop: EventLoop) -> any Adapter {
+  private func beside(_ info: AdapterInfo, _ loop: EventLoop) -> KernelAdapter {
     switch mode {
     case .coexist: return KernelAdapter(info, by: .management, on: loop) { Console.note($0) }
     case .raw, .exclusive: return KernelAdapter(info, on: loop) { Console.note($0) }
@@ -180,7 +181,7 @@ package struct RadioChoice: Hashable, Sendable {
     }
   }
 
-  private func remembering(_ adapter: any Adapter) -> any Adapter {
-    knownDevices.map { RememberingAdapter(adapter, $0) { Console.note($0) } } ?? adapter
+  private func remember(_ adapter: any Adapter) async {
+    if let knownDevices { await adapter.add(DeviceJournal(knownDevices) { Console.note($0) }) }
   }
 }

@@ -8,8 +8,8 @@ public typealias AddressResolver = @Sendable (DeviceAddress) -> DeviceAddress?
 /// Access to the radio: a kernel adapter shared with the kernel's host (`KernelAdapter`), or a controller
 /// that only this process uses (`HostAdapter`). Both scan and connect through the same interface.
 ///
-/// For features that only some adapters have, use `securing`, `exclusive` and `innermost`. An adapter that
-/// wraps another forwards them, so that callers do not depend on the outermost type.
+/// For features that only some adapters have, use `securing` and `exclusive`. To observe scans and links, or
+/// to change requests, add an `AdapterHook`.
 public protocol Adapter: Actor {
   /// Called on the receive thread for each advertising report. Must not block or keep the view.
   typealias ReportSink = @Sendable (borrowing AdvertisingReport, ReceiveTime) -> Void
@@ -19,13 +19,8 @@ public protocol Adapter: Actor {
   /// The access mode: `raw`, `coexist` or `exclusive`.
   nonisolated var mode: String { get }
   nonisolated var loop: EventLoop { get }
-  /// The part that encrypts links and pairs with devices; `nil` if this adapter cannot.
-  nonisolated var securing: (any SecuringAdapter)? { get }
-  /// Our own host if only this process uses the controller, otherwise `nil`. It permits operations that the
-  /// kernel's host does not.
-  nonisolated var exclusive: HostAdapter? { get }
-  /// The adapter inside all wrappers. Its type determines the features that this protocol does not cover.
-  nonisolated var innermost: any Adapter { get }
+  /// Called around scans and links, the last one first. Use `add` to add one.
+  var hooks: [any AdapterHook] { get set }
   /// Number of malformed packets.
   var malformed: Int { get async }
   /// Number of long advertisements that were not received completely.
@@ -39,23 +34,16 @@ public protocol Adapter: Actor {
   /// Number of data packets that the log's writer truncated, if the adapter replays a log.
   var cutFrames: Int { get async }
 
-  /// Starts a scan, which passes each report to `sink` on the receive thread. Only one scan may run at a
-  /// time.
-  ///
-  /// - Throws: `notPermitted`, `scanBusy`, `adapterDown`, or the controller's error.
-  func startScan(
+  /// Implements `startScan`, without hooks.
+  func beginScan(
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink
   ) async throws(HostError)
 
-  /// Turns scanning off and waits for the controller's confirmation. Does nothing if scanning is off.
-  func stopScan() async throws(HostError)
+  /// Implements `stopScan`, without hooks.
+  func endScan() async throws(HostError)
 
-  /// Connects the ATT channel of a device and requests link parameters.
-  ///
-  /// If a parameter is refused, the link still comes up; `Connection.changes` records the refusal.
-  ///
-  /// - Throws: `noAnswer` after `timeout`, or the error that occurred.
-  func connect(
+  /// Implements `connect`, without hooks.
+  func link(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection
 
@@ -76,14 +64,101 @@ public protocol Adapter: Actor {
   /// on the receive thread. Only a packet log can pause; other adapters do nothing.
   func hold(while body: @escaping @Sendable () -> Bool) async
 
-  /// Releases the adapter.
-  func close() async
+  /// Implements `close`, without hooks.
+  func release() async
+}
+
+/// Observes the scans and links of an adapter, and may change what is requested: to store devices, or to drop
+/// privileges that are no longer needed.
+public protocol AdapterHook: Sendable {
+  /// Returns the sink for a scan's reports, which calls `sink` for each report.
+  func observe(_ sink: @escaping Adapter.ReportSink) -> Adapter.ReportSink
+  /// Called when a scan has started.
+  func scanStarted() async
+  /// Called when a scan was stopped, even if that failed.
+  func scanStopped() async
+  /// Connects to a device by calling `link` with the request.
+  func connect(
+    to peer: DeviceAddress, asking request: LinkRequest, on loop: EventLoop,
+    _ link: (LinkRequest) async throws(HostError) -> Connection
+  ) async throws(HostError) -> Connection
+  /// Called when the adapter was closed.
+  func closed() async
+}
+
+/// By default, a hook changes nothing.
+extension AdapterHook {
+  public func observe(_ sink: @escaping Adapter.ReportSink) -> Adapter.ReportSink { sink }
+  public func scanStarted() async {}
+  public func scanStopped() async {}
+  public func connect(
+    to peer: DeviceAddress, asking request: LinkRequest, on loop: EventLoop,
+    _ link: (LinkRequest) async throws(HostError) -> Connection
+  ) async throws(HostError) -> Connection { try await link(request) }
+  public func closed() async {}
 }
 
 extension Adapter {
-  public nonisolated var securing: (any SecuringAdapter)? { nil }
-  public nonisolated var exclusive: HostAdapter? { nil }
-  public nonisolated var innermost: any Adapter { self }
+  /// Adds a hook. It is called before those that were added earlier.
+  public func add(_ hook: any AdapterHook) { hooks.append(hook) }
+
+  /// Starts a scan, which passes each report to `sink` on the receive thread. Only one scan may run at a
+  /// time.
+  ///
+  /// - Throws: `notPermitted`, `scanBusy`, `adapterDown`, or the controller's error.
+  public func startScan(
+    _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink
+  ) async throws(HostError) {
+    let sink = hooks.reduce(sink) { $1.observe($0) }
+    try await beginScan(kind, timing: timing, duplicates: duplicates, sink)
+    for hook in hooks { await hook.scanStarted() }
+  }
+
+  /// Turns scanning off and waits for the controller's confirmation. Does nothing if scanning is off.
+  public func stopScan() async throws(HostError) {
+    var failure: HostError?
+    do throws(HostError) { try await endScan() } catch { failure = error }
+    for hook in hooks { await hook.scanStopped() }
+    if let failure { throw failure }
+  }
+
+  /// Connects the ATT channel of a device and requests link parameters.
+  ///
+  /// If a parameter is refused, the link still comes up; `Connection.changes` records the refusal.
+  ///
+  /// - Throws: `noAnswer` after `timeout`, or the error that occurred.
+  public func connect(
+    to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
+  ) async throws(HostError) -> Connection {
+    try await connect(to: peer, asking: request, timeout: timeout, tap: tap, through: hooks[...])
+  }
+
+  private func connect(
+    to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?,
+    through hooks: ArraySlice<any AdapterHook>
+  ) async throws(HostError) -> Connection {
+    guard let hook = hooks.last else {
+      return try await link(to: peer, asking: request, timeout: timeout, tap: tap)
+    }
+    return try await hook.connect(to: peer, asking: request, on: loop) { request throws(HostError) in
+      try await self.connect(
+        to: peer, asking: request, timeout: timeout, tap: tap, through: hooks.dropLast())
+    }
+  }
+
+  /// Releases the adapter.
+  public func close() async {
+    await release()
+    for hook in hooks { await hook.closed() }
+  }
+}
+
+extension Adapter {
+  /// The adapter, if it encrypts links and pairs with devices; otherwise `nil`.
+  public nonisolated var securing: (any SecuringAdapter)? { self as? any SecuringAdapter }
+  /// Our own host if only this process uses the controller, otherwise `nil`. It permits operations that the
+  /// kernel's host does not.
+  public nonisolated var exclusive: HostAdapter? { self as? HostAdapter }
 
   /// Always 0: the kernel's host receives the controller's data.
   public var faults: Int { 0 }
@@ -111,10 +186,6 @@ public protocol SecuringAdapter: Adapter {
   /// - Returns: The bond, already stored if the settings have a store; `nil` if another program keeps it.
   /// - Throws: `pairing` with the reason.
   func makeBond(with connection: Connection) async throws(HostError) -> Bond?
-}
-
-extension SecuringAdapter {
-  public nonisolated var securing: (any SecuringAdapter)? { self }
 }
 
 extension HostAdapter: SecuringAdapter {

@@ -124,7 +124,7 @@ public struct SensorRecording: Sendable {
       capacity: Session.queueCapacity, for: .recorder, limit: limits.count, tap: tap
     ) { end.finish($0) }
     let samples = sink.samples.ring
-    let (faults, cut) = (await adapter.faults, await adapter.innermost.cutFrames)
+    let (faults, cut) = (await adapter.faults, await adapter.cutFrames)
     // A log is replayed no faster than its samples are written.
     await adapter.hold { samples.isHalfFull || packets.isHalfFull }
     live?.follow(session) { ReceiveCounts(sink.counts, packets) }
@@ -173,7 +173,7 @@ public struct SensorRecording: Sendable {
     report.timeToFirstSample = report.firstSampleAt.map { ($0 - begunAt).nanoseconds }
       .flatMap { $0 < 0 ? nil : $0 }
     report.adapterFaults = await adapter.faults - faults
-    report.takeCut(await adapter.innermost.cutFrames - cut)
+    report.takeCut(await adapter.cutFrames - cut)
     let (failure, place) = await files.finish(&report, packets, clock) { $0.take($1, as: tableFormat) }
     return Result(
       report: report, values: sink.counts.values, failure: failure ?? reason.failure, directory: place,

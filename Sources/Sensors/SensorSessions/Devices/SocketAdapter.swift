@@ -13,6 +13,7 @@ package actor SocketAdapter: Adapter {
   package nonisolated let name = "socket"
   package nonisolated let mode = "socket"
   package let malformed = 0
+  package var hooks: [any AdapterHook] = []
 
   private var descriptor: FileDescriptor?
 
@@ -21,14 +22,14 @@ package actor SocketAdapter: Adapter {
     self.loop = loop
   }
 
-  package func startScan(
+  package func beginScan(
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink
   ) async throws(HostError) { throw Self.noRadio }
 
-  package func stopScan() async throws(HostError) {}
+  package func endScan() async throws(HostError) {}
 
   /// Connects. Works only once. The requested link parameters are ignored.
-  package func connect(
+  package func link(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
     guard let descriptor = descriptor.take() else { throw Self.noRadio }
@@ -39,7 +40,7 @@ package actor SocketAdapter: Adapter {
 
   package func facts(of connection: Connection) async throws(HostError) -> LinkFacts { throw Self.noRadio }
 
-  package func close() async { descriptor = nil }
+  package func release() async { descriptor = nil }
 
   private static let noRadio = HostError.unsuitable(
     "not available: a socket is a single link, not a radio")

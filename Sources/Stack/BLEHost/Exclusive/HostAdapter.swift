@@ -15,6 +15,7 @@ public actor HostAdapter: Adapter {
   public nonisolated let loop: EventLoop
   public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
 
+  public var hooks: [any AdapterHook] = []
   private let transport: any PacketTransport
   private var host = HCIHost()
   private let started = OneShot<Result<Void, HostError>>()
@@ -126,7 +127,7 @@ public actor HostAdapter: Adapter {
   public func hold(while body: @escaping @Sendable () -> Bool) async { transport.hold(while: body) }
 
   /// Ends every link and releases the controller.
-  public func close() async {
+  public func release() async {
     for carrier in carriers.all { carrier.client?.ended(.closedLocally) }
     await stopScanQuietly()
     // May fail if a central has just connected or the controller has failed. Advertising is then off anyway.
@@ -447,7 +448,7 @@ extension HostAdapter {
   /// identify this host. Core 5.4, Vol 3, Part C, 10.7.
   public func hideInScans() { hidesInScans = true }
 
-  public func startScan(
+  public func beginScan(
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter,
     _ sink: @escaping ReportSink
   ) async throws(HostError) {
@@ -490,7 +491,7 @@ extension HostAdapter {
     }
   }
 
-  public func stopScan() async throws(HostError) {
+  public func endScan() async throws(HostError) {
     guard reportSink != nil, !isScanEnding else { return }
     // Until the controller confirms, the sink still receives reports.
     isScanEnding = true
@@ -507,7 +508,7 @@ extension HostAdapter {
   public var unfinishedReports: Int { withHost { $0.unfinishedReports } }
 
   private func stopScanQuietly() async {
-    do throws(HostError) { try await stopScan() } catch {
+    do throws(HostError) { try await endScan() } catch {
       // Ignored: the controller is released right after this, and the next program that opens it resets it.
     }
   }
@@ -544,7 +545,7 @@ extension HostAdapter {
 
 /// Connecting, changing link parameters, and querying links. Core 5.4, Vol 4, Part E, 7.8.
 extension HostAdapter {
-  public func connect(
+  public func link(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
     let begunAt = loop.clock.monotonic()
@@ -1216,8 +1217,6 @@ package final class LinkAcceptor: @unchecked Sendable {
 /// Links on which this device is the peripheral. The acceptor advertises by sending commands to the
 /// controller.
 extension HostAdapter {
-  public nonisolated var exclusive: HostAdapter? { self }
-
   /// Number of malformed packets.
   public var malformed: Int { withHost { $0.malformed } }
 

@@ -29,6 +29,7 @@ public actor KernelAdapter: SecuringAdapter {
   public nonisolated let discovery: Discovery
   public nonisolated var mode: String { discovery == .rawChannel ? "raw" : "coexist" }
 
+  public var hooks: [any AdapterHook] = []
   private(set) var channel: RawChannel?
   /// The management socket; opened on first use.
   private(set) var management: ManagementChannel?
@@ -94,7 +95,7 @@ public actor KernelAdapter: SecuringAdapter {
   /// Starts a scan. The kernel's discovery ignores `timing` and `duplicates`.
   ///
   /// - Throws: also `unsuitable` for a passive scan with the kernel's discovery.
-  public func startScan(
+  public func beginScan(
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink
   ) async throws(HostError) {
     guard discovery == .management else {
@@ -110,7 +111,7 @@ public actor KernelAdapter: SecuringAdapter {
     try await openManagement().startDiscovery(sink)
   }
 
-  public func stopScan() async throws(HostError) {
+  public func endScan() async throws(HostError) {
     switch discovery {
     case .rawChannel: try await channel?.stopScan()
     case .management: try await management?.stopDiscovery()
@@ -127,7 +128,7 @@ public actor KernelAdapter: SecuringAdapter {
   /// Connects, in the `coexist` mode with the requested timing from the start. Other requested parameters are
   /// sent to the controller over the raw channel, which also reports the parameters in force. Without
   /// CAP_NET_RAW the link still comes up.
-  public func connect(
+  public func link(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
     await follow()
@@ -198,7 +199,7 @@ public actor KernelAdapter: SecuringAdapter {
     }
   }
 
-  public func close() async {
+  public func release() async {
     for peer in initialTimings.keys { await unloadTiming(for: peer) }
     await endSecurity()
     await management?.close()

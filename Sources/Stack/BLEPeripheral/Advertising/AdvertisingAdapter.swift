@@ -27,8 +27,8 @@ public protocol AdvertisingAdapter: Adapter {
 }
 
 extension Adapter {
-  /// The innermost adapter if it can advertise, otherwise `nil`.
-  public nonisolated var advertising: (any AdvertisingAdapter)? { innermost as? any AdvertisingAdapter }
+  /// The adapter, if it can advertise; otherwise `nil`.
+  public nonisolated var advertising: (any AdvertisingAdapter)? { self as? any AdvertisingAdapter }
 }
 
 extension AdvertisingAdapter {
