@@ -175,7 +175,7 @@ let targets: [[Target]] = [
         "Daemon",
         [
           "CBluetoothLinux", "BLEWire", "BLELinux", "BLEHost", "JSONText", "BLESensors", "SensorSessions",
-          "Recording", "CaptureTools", "LiveView", "Fleet", "Outlets", "CommandKit",
+          "Recording", "CaptureTools", "LiveView", "Fleet", "Outlets", "RingTap", "CommandKit",
         ]),
       commands(
         "Commands",

@@ -4,6 +4,7 @@ import BLEWire
 import CommandKit
 import JSONText
 import Recording
+import RingTap
 import Synchronization
 
 /// Keeps a daemon running on the configured radio, and reopens the radio when it is lost. Reloads the
@@ -68,7 +69,7 @@ package actor DaemonSupervisor {
       if Task.isCancelled { running.cancel() }
       let lost = await running.value
       (self.daemon, self.running) = (nil, nil)
-      await radio.close()
+      await radio.end()
       if let lost, !Task.isCancelled {
         Console.note("\(lost); reopening the adapter")
         try? await Task.sleep(for: Self.pause)

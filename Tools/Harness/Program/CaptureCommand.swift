@@ -7,6 +7,7 @@ import CommandKit
 import Commands
 import JSONText
 import Recording
+import RingTap
 import SensorSessions
 
 /// `harness capture`: measures the cost of a complete capture.

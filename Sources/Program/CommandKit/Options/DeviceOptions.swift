@@ -5,6 +5,7 @@ package import BLELinux
 import BLEStack
 package import BLEWire
 import JSONText
+package import RingTap
 package import SensorSessions
 
 /// Options for selecting and using the radio, on every command that uses one.
@@ -276,10 +277,10 @@ package struct DeviceReach: Sendable {
             try await Interruption.leaving(after: Interruption.leavingPatience) { try await body(radio) }
           case .whole: try await body(radio)
           }
-        await radio.close()
+        await radio.end()
         return value
       } catch {
-        await radio.close()
+        await radio.end()
         throw error
       }
     }

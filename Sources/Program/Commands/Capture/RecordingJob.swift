@@ -9,6 +9,7 @@ import JSONText
 import LiveView
 import Outlets
 import Recording
+import RingTap
 import SensorSessions
 
 /// The recording made by `capture`, and by each sensor command with `--output`: finds the sensors, records

@@ -7,6 +7,7 @@ import BLEWire
 import CommandKit
 import JSONText
 import Recording
+import RingTap
 import SensorSessions
 
 /// `ringtap pair DEVICE`.

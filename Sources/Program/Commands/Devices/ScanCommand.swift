@@ -5,6 +5,7 @@ import BLELinux
 import BLEWire
 import CommandKit
 import JSONText
+import RingTap
 import Synchronization
 
 /// `ringtap scan`.
@@ -144,9 +145,9 @@ struct ScanCommand: AsyncParsableCommand {
           progress.report.withLock { $0 = report }
         }
       }
-      await radio.close()
+      await radio.end()
     } catch {
-      await radio.close()
+      await radio.end()
       throw error
     }
   }

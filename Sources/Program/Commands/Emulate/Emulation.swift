@@ -308,10 +308,10 @@ struct Emulation: Sendable {
       let counts = try await Interruption.leaving { try await advertise(by: opened.adapter, options) }
       total.withLock { $0 = counts }
     } catch {
-      await opened.close()
+      await opened.end()
       throw error
     }
-    await opened.close()
+    await opened.end()
   }
 
   private func advertise(by adapter: any Adapter, _ options: EmulationOptions) async throws -> Sent {

@@ -10,6 +10,7 @@ import CommandKit
 import JSONText
 import Recording
 import Relay
+import RingTap
 import SensorSessions
 
 /// `ringtap relay SENSOR [ADDRESS]`.
@@ -158,16 +159,16 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
       let opened = try await Interruption.leaving {
         try await sensor.open(tuning, links: other == nil ? .max : nil)
       }
-      var second: CommandKit.Radio?
+      var second: Radio?
       do {
         if let other { second = try await Interruption.leaving { try await other.open() } }
         let outcome = try await self.relay(kind, source, opened, second ?? opened)
-        await second?.close()
-        await opened.close()
+        await second?.end()
+        await opened.end()
         return outcome
       } catch {
-        await second?.close()
-        await opened.close()
+        await second?.end()
+        await opened.end()
         throw error
       }
     }
@@ -188,8 +189,8 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
   }
 
   private func relay<Source: RelaySource>(
-    _ kind: SensorKind<Source.Sample>, _ source: Source, _ sensor: CommandKit.Radio,
-    _ device: CommandKit.Radio
+    _ kind: SensorKind<Source.Sample>, _ source: Source, _ sensor: Radio,
+    _ device: Radio
   ) async throws -> RelayOutcome {
     guard device.replay == nil else {
       throw Failure("a log cannot advertise; choose a controller with --advertise-on")
@@ -229,7 +230,7 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
   }
 
   private func find(
-    _ search: SensorSearch, on radio: CommandKit.Radio
+    _ search: SensorSearch, on radio: Radio
   ) async throws -> (address: DeviceAddress, name: String?) {
     if let address { return (try device.parse(address), nil) }
     if let peer = radio.replay?.peer { return (peer, nil) }

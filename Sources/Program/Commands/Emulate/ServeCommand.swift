@@ -7,6 +7,7 @@ import BLESecurity
 import BLEStack
 import BLEWire
 import CommandKit
+import RingTap
 import Synchronization
 
 /// `ringtap serve FILE`.
@@ -75,7 +76,7 @@ package struct ServeCommand: AsyncParsableCommand {
     let device = try read()
     let opened = try await radio.open(links: .max)
     guard let adapter = opened.adapter.advertising, let securing = opened.adapter.securing else {
-      await opened.close()
+      await opened.end()
       throw Failure(
         "\(opened.adapter.name) cannot advertise: it is a log; choose an --adapter or a --transport")
     }
@@ -94,10 +95,10 @@ package struct ServeCommand: AsyncParsableCommand {
     } catch is CancellationError {
       // A signal is the normal end of the command.
     } catch {
-      await opened.close()
+      await opened.end()
       throw error
     }
-    await opened.close()
+    await opened.end()
   }
 
   private func read() throws -> DeviceFile {

@@ -7,6 +7,7 @@ import ColmiRing
 import CommandKit
 import JSONText
 import Recording
+import RingTap
 import SensorSessions
 
 /// The ring to connect to and the output format, on every command for a ring.

@@ -8,6 +8,7 @@ import CommandKit
 import JSONText
 import Outlets
 import Recording
+import RingTap
 import SensorSessions
 
 /// Options for the sensor to stream from, and for the duration.

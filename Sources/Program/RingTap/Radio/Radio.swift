@@ -2,9 +2,10 @@ public import BLEEmulation
 public import BLEHost
 import BLELinux
 public import BLEPeripheral
+package import BLEReplay
 public import BLEStack
 import BLEWire
-import Recording
+package import Recording
 import SensorSessions
 
 /// Access to a radio: an adapter of this machine, a controller on a transport, or an emulation.
@@ -26,13 +27,19 @@ public struct Radio: Sendable {
   /// Default timeout for finding a device.
   public static let searchTime = Duration.seconds(30)
 
-  let adapter: any Adapter
+  package let adapter: any Adapter
   let scans = ScanTurn()
-  private let controller: ControllerPath?
+  /// The controller at the other end of a virtual transport.
+  package let emulation: ControllerAttachment?
+  /// A log that is replayed in place of a controller.
+  package let replay: ReplayTransport?
+  /// The log of packets between the host and its controller.
+  package let log: PacketLogFile?
 
-  private init(_ adapter: any Adapter, _ controller: ControllerPath? = nil) {
+  package init(_ adapter: any Adapter, _ controller: ControllerPath? = nil, log: PacketLogFile? = nil) {
     self.adapter = adapter
-    self.controller = controller
+    (emulation, replay) = (controller?.emulation, controller?.replay)
+    self.log = log
   }
 
   // MARK: Opening
@@ -126,7 +133,7 @@ public struct Radio: Sendable {
   public func close() async {
     await scans.end()
     await adapter.close()
-    await controller?.emulation?.detach()
+    await emulation?.detach()
     adapter.loop.stop()
   }
 
