@@ -1,6 +1,5 @@
 package import BLELinux
 import BLEWire
-import CBluetoothLinux
 import Glibc
 import Synchronization
 
@@ -96,7 +95,7 @@ package final class RequestServer: Sendable {
     let deadline = SystemClock.monotonic().advanced(by: patience)
     while octets.count < questionByteCount, !octets.suffix(4).elementsEqual(end) {
       let left = (deadline - SystemClock.monotonic()).nanoseconds / 1_000_000
-      guard left > 0, ringtap_wait_readable(descriptor.rawValue, CInt(left)) > 0,
+      guard left > 0, descriptor.waitUntilReadable(milliseconds: Int(left)),
         let count = try? descriptor.read(into: &buffer), count > 0
       else { break }
       octets += buffer.prefix(count)
@@ -107,7 +106,7 @@ package final class RequestServer: Sendable {
 
 /// Sends a request to a local program over its UNIX socket.
 package enum RequestClient {
-  private static let milliseconds: CInt = 5000
+  private static let milliseconds = 5000
 
   /// Returns the complete answer to `question`.
   ///
@@ -117,7 +116,7 @@ package enum RequestClient {
     _ = try descriptor.send(Array((question + "\r\n\r\n").utf8).span)
     var (octets, buffer): ([UInt8], [UInt8]) = ([], [UInt8](repeating: 0, count: 1 << 16))
     while true {
-      guard ringtap_wait_readable(descriptor.rawValue, milliseconds) > 0 else {
+      guard descriptor.waitUntilReadable(milliseconds: milliseconds) else {
         throw SystemError(call: "read \(path)", number: ETIMEDOUT)
       }
       let count = try descriptor.read(into: &buffer)

@@ -195,11 +195,26 @@ extension FileDescriptor {
   /// Waits until the descriptor is writable or its reader has closed.
   ///
   /// `poll`.
-  package func waitUntilWritable() {
+  ///
+  /// - Parameter milliseconds: time limit; −1: no limit.
+  package func waitUntilWritable(milliseconds: Int = -1) {
     var wanted = pollfd(fd: rawValue, events: Int16(POLLOUT), revents: 0)
     // SAFETY: `wanted` outlives the call.
-    _ = unsafe poll(&wanted, 1, -1)
+    _ = unsafe poll(&wanted, 1, CInt(clamping: milliseconds))
   }
+
+  /// Waits until the descriptor has input, or its peer has closed.
+  ///
+  /// `poll`.
+  ///
+  /// - Parameter milliseconds: time limit; −1: no limit.
+  /// - Returns: `false` after the time limit or a signal.
+  package func waitUntilReadable(milliseconds: Int) -> Bool {
+    ringtap_wait_readable(rawValue, CInt(clamping: milliseconds)) > 0
+  }
+
+  /// `shutdown(SHUT_WR)`: the peer receives what was sent, and then the end.
+  package func shutDownWriting() { _ = shutdown(rawValue, CInt(SHUT_WR)) }
 
   /// Discards pending input. Closing a socket with unread input would reset the connection, which loses data
   /// that was sent.
