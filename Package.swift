@@ -69,8 +69,8 @@ let targets: [[Target]] = [
       .target(
         name: "CReportPage",
         exclude: [
-          "charts.js", "data.js", "dygraph.LICENSE", "dygraph.min.css", "dygraph.min.js", "page.css",
-          "page.js",
+          "charts.js", "data.js", "dygraph.LICENSE", "dygraph.min.css", "dygraph.min.js", "live.css",
+          "live.js", "page.css", "page.js",
         ]),
     ]),
   wing(
@@ -371,7 +371,7 @@ let package = Package(
       dependencies: [
         "BLEWire", "BLEStack", "BLELinux", "BLEHost", "BLEPeripheral", "JSONText", "BLESensors", "ColmiRing",
         "SensorSessions", "BLEPacketLog", "BLEDissector", "BLEReplay", "Recording", "CaptureTools", "Fleet",
-        "BLEEmulation", "Daemon", "Commands", "HarnessKit", "Dialogues",
+        "Outlets", "BLEEmulation", "Daemon", "Commands", "HarnessKit", "Dialogues",
       ],
       path: "Tests/FuzzTargets", swiftSettings: languageSettings),
     tests("FuzzTests", ["TestKit", "FuzzTargets"]),

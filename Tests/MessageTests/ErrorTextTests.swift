@@ -228,6 +228,7 @@ import Testing
         .noCapture("walk"),
       ])
     add("StreamTarget.swift ParseError", [thrown { try StreamTarget("udp:1") }])
+    add("WebRequest.swift WebRefusal", [thrown { try WebRequest(head: []) }])
     add("LSLLibrary.swift NoLabStreaming", [NoLabStreaming(reason: "liblsl.so: cannot open")])
     add(
       "HTTPEndpoint.swift NoInfluxWriter",

@@ -252,7 +252,7 @@ struct LiveOutputTests {
   @Test(arguments: [
     (
       ["capture", "--to", "file"],
-      "'file' is not an output: give -, unix:PATH, tcp:HOST:PORT, lsl:, osc://HOST:PORT, mqtt://HOST or influx+http://HOST/PATH"
+      "'file' is not an output: give -, unix:PATH, tcp:HOST:PORT, ws://:PORT, lsl:, osc://HOST:PORT, mqtt://HOST or influx+http://HOST/PATH"
     ),
     (["capture", "--to", "tcp:7007"], "give one such as tcp:127.0.0.1:7007"),
     (["capture", "--to", "-", "--to", "-"], "'-' is given twice"),

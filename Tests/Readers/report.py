@@ -176,8 +176,9 @@ class Browser:
         assert "error" not in answer, f"{method}: {answer}"
         return answer["result"]
 
-    def open(self, path):
-        self.call("Page.navigate", url="file://" + os.path.abspath(path))
+    def open(self, page):
+        """Opens a file, or an address."""
+        self.call("Page.navigate", url=page if "://" in page else "file://" + os.path.abspath(page))
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
             self.events.append(self.receive())
 
@@ -362,4 +363,5 @@ def main():
         sys.exit(f"{command}: {error}")
 
 
-main()
+if __name__ == "__main__":
+    main()

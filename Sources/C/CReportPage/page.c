@@ -15,6 +15,12 @@ static const uint8_t charts[] = {
 static const uint8_t script[] = {
 #embed "page.js"
 };
+static const uint8_t live_style[] = {
+#embed "live.css"
+};
+static const uint8_t live_script[] = {
+#embed "live.js"
+};
 // dygraphs 2.2.1, as Debian's libjs-dygraphs has it.
 static const uint8_t library[] = {
 #embed "dygraph.min.js"
@@ -38,6 +44,8 @@ const uint8_t *ringtap_page_file(enum ringtap_page_file file, size_t *count) {
   case RINGTAP_PAGE_DATA: FILE(data);
   case RINGTAP_PAGE_CHARTS: FILE(charts);
   case RINGTAP_PAGE_SCRIPT: FILE(script);
+  case RINGTAP_PAGE_LIVE_STYLE: FILE(live_style);
+  case RINGTAP_PAGE_LIVE_SCRIPT: FILE(live_script);
   case RINGTAP_PAGE_LIBRARY: FILE(library);
   case RINGTAP_PAGE_LIBRARY_STYLE: FILE(library_style);
   case RINGTAP_PAGE_LIBRARY_LICENCE: FILE(library_licence);

@@ -1,4 +1,4 @@
-// The files of the page of `ringtap report`, as they stand beside this: Swift cannot embed a file.
+// The files of the pages of `ringtap report` and `--to ws:`, as they stand beside this: Swift cannot embed a file.
 #pragma once
 
 #include <stddef.h>
@@ -9,6 +9,8 @@ enum ringtap_page_file {
   RINGTAP_PAGE_DATA,
   RINGTAP_PAGE_CHARTS,
   RINGTAP_PAGE_SCRIPT,
+  RINGTAP_PAGE_LIVE_STYLE,
+  RINGTAP_PAGE_LIVE_SCRIPT,
   RINGTAP_PAGE_LIBRARY,
   RINGTAP_PAGE_LIBRARY_STYLE,
   RINGTAP_PAGE_LIBRARY_LICENCE,

@@ -38,6 +38,7 @@ package final class SampleStream: Sendable {
   }
 
   private let ports: [ReaderPort]
+  private let webPorts: [WebPort]
   private let output: StreamReader?
   private let news: @Sendable (News) -> Void
   private let state = Mutex(State())
@@ -55,18 +56,32 @@ package final class SampleStream: Sendable {
   ) throws(SystemError) {
     self.news = news
     var ports: [ReaderPort] = []
+    var webPorts: [WebPort] = []
     do throws(SystemError) {
       for case .port(let place) in targets { ports.append(try ReaderPort(place)) }
+      for case .web(let place) in targets { webPorts.append(try WebPort(place)) }
       output = targets.contains(.standardOutput) ? try StreamReader(StandardOutputSink()) : nil
     } catch {
       for port in ports { port.close() }
+      for port in webPorts { port.close() }
       throw error
     }
-    self.ports = ports
+    (self.ports, self.webPorts) = (ports, webPorts)
     do throws(SystemError) {
       for port in ports {
         try SystemThread.start(named: "ringtap-readers", as: .patient) { [self] in
-          while let descriptor = port.next() { join(SocketSink(descriptor)) }
+          while let descriptor = port.next() {
+            let sink = SocketSink(descriptor)
+            if join(sink) == nil { sink.close() }
+          }
+        }
+      }
+      for port in webPorts {
+        try SystemThread.start(named: "ringtap-readers", as: .patient) { [self] in
+          port.serve { client in
+            guard let reader = self.join(client) else { return nil }
+            return { self.leave(reader) }
+          }
         }
       }
       if let output { try begin(output) }
@@ -84,6 +99,7 @@ package final class SampleStream: Sendable {
   /// Stops accepting readers, and removes the files of UNIX sockets. May be called repeatedly.
   package func close() {
     for port in ports { port.close() }
+    for port in webPorts { port.close() }
     let readers = state.withLock { state in
       state.isOver = true
       return state.readers
@@ -110,12 +126,20 @@ package final class SampleStream: Sendable {
 
   // MARK: Readers
 
-  private func join(_ sink: SocketSink) {
-    guard let reader = try? StreamReader(sink) else { return sink.close() }
-    guard (try? begin(reader)) == true else {
-      reader.refuse()
-      return news(.refused)
-    }
+  /// Adds a reader that has connected.
+  ///
+  /// - Returns: `nil` if it was refused.
+  private func join(_ sink: some LineSink) -> StreamReader? {
+    guard let reader = try? StreamReader(sink) else { return nil }
+    if (try? begin(reader)) == true { return reader }
+    news(.refused)
+    return nil
+  }
+
+  /// Removes a reader that has disconnected.
+  private func leave(_ reader: StreamReader) {
+    forget(reader)
+    reader.abandon()
   }
 
   /// Adds a reader and starts sending to it.

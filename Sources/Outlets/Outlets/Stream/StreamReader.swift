@@ -27,7 +27,10 @@ final class StreamReader: Sendable {
   ///   before the reader is abandoned.
   func start(ended: @escaping @Sendable (StreamReader, SystemError) -> Void) throws(SystemError) {
     try outbox.start(named: "ringtap-stream") { [self] in
-      do throws(SystemError) { try send() } catch { if outbox.phase != .abandoned { ended(self, error) } }
+      do throws(SystemError) {
+        try send()
+        sink.end()
+      } catch { if outbox.phase != .abandoned { ended(self, error) } }
       sink.close()
     }
   }
@@ -46,8 +49,8 @@ final class StreamReader: Sendable {
     outbox.wake.signal()
   }
 
-  /// Rejects the reader before it is started.
-  func refuse() { sink.close() }
+  /// Stops sending, because the reader has disconnected.
+  func abandon() { outbox.abandon() }
 
   /// Marks the end: no further lines are added.
   func end() { outbox.end() }
@@ -96,11 +99,18 @@ final class StreamReader: Sendable {
 protocol LineSink: Sendable {
   /// Waits until the reader accepts data, and writes as many bytes as possible.
   ///
+  /// - Parameter octets: begins with the rest of a line that was written in part.
   /// - Returns: number of bytes written.
   /// - Throws: EPIPE or ECONNRESET if the reader has disconnected.
   func write(_ octets: Span<UInt8>) throws(SystemError) -> Int
+  /// Tells the reader that no further lines follow.
+  func end()
   /// Closes the sink. Interrupts a waiting `write`. May be called from any thread.
   func close()
+}
+
+extension LineSink {
+  func end() {}
 }
 
 /// A program connected to a port.

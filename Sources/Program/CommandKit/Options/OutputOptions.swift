@@ -50,19 +50,40 @@ package struct Outputs: Sendable {
       guard !osc.contains(place) else { throw ValidationError("'\(text)' is given twice") }
       osc.append(place)
     case "lsl" where text == "lsl:": try set(\.isForLab, true, isFirst: !isForLab, text)
+    case "ws": try add(web: text)
     case "-", "unix", "tcp": try add(stream: text)
     default:
       throw ValidationError(
-        "'\(String(text.prefix { $0 != ":" }).printable)' is not an output: give -, unix:PATH, tcp:HOST:PORT, lsl:, "
-          + "osc://HOST:PORT, mqtt://HOST or influx+http://HOST/PATH; see `ringtap help outputs`")
+        "'\(String(text.prefix { $0 != ":" }).printable)' is not an output: give -, unix:PATH, tcp:HOST:PORT, "
+          + "ws://:PORT, lsl:, osc://HOST:PORT, mqtt://HOST or influx+http://HOST/PATH; see "
+          + "`ringtap help outputs`")
     }
   }
 
-  mutating func add(stream text: String) throws {
-    let target: StreamTarget
-    do throws(StreamTarget.ParseError) { target = try StreamTarget(text) } catch {
+  mutating func add(stream text: String) throws { try add(try Self.target(text), text) }
+
+  private mutating func add(web text: String) throws {
+    let url = try OutputURL(text)
+    try url.allow(["origin"], "ws://")
+    var target = try Self.target(url.place)
+    if let origin = url["origin"], case .web(let place) = target {
+      guard let place = place.allowing(origin: origin) else {
+        throw ValidationError(
+          "origin=\(origin.printable): it is not an origin such as https://example.org or http://localhost:3000"
+        )
+      }
+      target = .web(place)
+    }
+    try add(target, text)
+  }
+
+  private static func target(_ text: String) throws -> StreamTarget {
+    do throws(StreamTarget.ParseError) { return try StreamTarget(text) } catch {
       throw ValidationError("\(error)")
     }
+  }
+
+  private mutating func add(_ target: StreamTarget, _ text: String) throws {
     guard !streams.contains(target) else { throw ValidationError("'\(text)' is given twice") }
     streams.append(target)
   }
@@ -185,7 +206,7 @@ package struct OutputOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp(
       """
-      Send samples elsewhere, too: -, unix:PATH, tcp:HOST:PORT, lsl:, osc://HOST:PORT, mqtt://HOST, \
+      Send samples elsewhere, too: -, unix:PATH, tcp:HOST:PORT, ws://:PORT, lsl:, osc://HOST:PORT, mqtt://HOST, \
       influx+http://…; repeatable (`ringtap help outputs`).
       """, valueName: "url"))
   package var to: [String] = []
@@ -345,7 +366,7 @@ extension SampleStream {
   /// - Returns: `nil` without a target.
   package static func open(_ targets: [StreamTarget], _ end: OutputEnd) throws -> SampleStream? {
     if targets.isEmpty { return nil }
-    return try failing { () throws(SystemError) in
+    let stream = try failing { () throws(SystemError) in
       try SampleStream(targets) { news in
         switch news {
         case .refused: Console.note("a reader of the stream was refused: the limit of readers is reached")
@@ -353,6 +374,12 @@ extension SampleStream {
         }
       }
     }
+    for case .web(let place) in targets {
+      Console.note(
+        "live plots: \(place.url)"
+          + (place.isLoopback ? "" : "; everyone who can reach this address receives all samples"))
+    }
+    return stream
   }
 
   private static func tell(_ error: Console.WriteError, _ end: OutputEnd) {

@@ -171,6 +171,10 @@ enum HelpTopic: String, CaseIterable {
                              socat -u UNIX-CONNECT:PATH -
       tcp:HOST:PORT          the same lines for anyone who can reach the address,
                              unencrypted: use 127.0.0.1
+      ws://:PORT             the same lines as a WebSocket, one in a message, for
+                             programs of this machine, and a page of live plots at
+                             http://127.0.0.1:PORT/. With ws://HOST:PORT for anyone
+                             who can reach the address, unencrypted
       lsl:                   a stream of the Lab Streaming Layer per table, which
                              every host on the network can receive. Needs liblsl;
                              RINGTAP_LIBLSL is its path if it is not found
@@ -187,6 +191,8 @@ enum HelpTopic: String, CaseIterable {
 
     Parameters, after ? and separated by & (quote the URL in a shell):
 
+      origin=ORIGIN          ws: the origin of another page that may read, such as
+                             http://localhost:3000
       ca=FILE                the CA certificate (PEM) for mqtts and https
                              (default: the system's)
       password-file=FILE     mqtt: the first line is the password (default:
@@ -210,6 +216,7 @@ enum HelpTopic: String, CaseIterable {
     --duration, --count or other --to) ends when its reader ends.
 
       ringtap capture --output walk --to unix:samples --to lsl:
+      ringtap capture --to ws://:8080
       ringtap capture --output walk --to 'mqtts://nurse@broker.local?ca=ca.pem'
     """
 

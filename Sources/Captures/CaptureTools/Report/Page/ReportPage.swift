@@ -242,7 +242,8 @@ extension ReportTable {
 }
 
 extension [UInt8] {
-  fileprivate mutating func append(_ element: String, _ files: [PageFile]) {
+  /// Appends an element of HTML that contains the files.
+  package mutating func append(_ element: String, _ files: [PageFile]) {
     self += "<\(element)>\n".utf8
     for file in files {
       self += file.octets
@@ -252,7 +253,7 @@ extension [UInt8] {
   }
 
   /// Appends the data in base64. RFC 4648, 4.
-  fileprivate mutating func append(base64 octets: [UInt8]) {
+  package mutating func append(base64 octets: [UInt8]) {
     let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
     reserveCapacity(count + (octets.count + 2) / 3 * 4)
     for start in stride(from: 0, to: octets.count, by: 3) {
