@@ -20,6 +20,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
   case text, dialogue, configuration
   // Messages from a broker.
   case collector, publisher
+  // Clients of a WebSocket.
+  case webSocket
   // Commands that users run.
   case logCommand, captureCommand, textCommand
 
@@ -64,6 +66,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case .configuration: fuzzConfiguration(input)
     case .collector: fuzzCollector(input)
     case .publisher: fuzzPublisher(input)
+    case .webSocket: fuzzWebSocket(input)
     case .logCommand, .captureCommand, .textCommand: fuzzCommand(command(input))
     }
   }
