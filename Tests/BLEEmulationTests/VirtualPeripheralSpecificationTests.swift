@@ -125,4 +125,48 @@ import Testing
       Issue.record("\(text) was taken")
     } catch { #expect(error.description.contains(message)) }
   }
+
+  /// Each option of each kind is known with a value, or without one, and not otherwise; numbers have a range.
+  @Test func optionsAreAsListed() throws {
+    let words: Set<String> = ["name"]
+    for kind in Specification.Kind.allCases {
+      for option in VirtualOption.options(of: kind) {
+        let text = "\(kind.rawValue),\(option.name)"
+        if option.value == nil {
+          let needsSecurity = option.name == "legacy-pairing" ? ",security=encrypted" : ""
+          #expect(throws: Never.self, "\(text)") { try Specification(parsing: text + needsSecurity) }
+          #expect(throws: Specification.ParseError.self, "\(text)") {
+            try Specification(parsing: text + "=1")
+          }
+        } else {
+          #expect(throws: Specification.ParseError.self, "\(text)") { try Specification(parsing: text) }
+          for value in ["", "junk", "-501", "nan", "1e300", "18446744073709551616"]
+          where !words.contains(option.name) {
+            #expect(throws: Specification.ParseError.self, "\(text)=\(value)") {
+              try Specification(parsing: "\(text)=\(value)")
+            }
+          }
+        }
+      }
+      for option in VirtualOption.all where !option.kinds.contains(kind) {
+        let text = "\(kind.rawValue),\(option.name)" + (option.value == nil ? "" : "=1")
+        #expect(throws: Specification.ParseError.self, "\(text)") { try Specification(parsing: text) }
+      }
+    }
+  }
+
+  @Test func namesAndAddresses() throws {
+    let text =
+      "ring,name=Left,address=C4:12:34:56:78:9A,address-type=random,rings=2,advertising-interval=1000"
+    let rings = try Specification(parsing: text).makePeripherals().compactMap { $0 as? EmulatedRing }
+    #expect(rings.map(\.configuration.name) == ["Left", "R02_0002"])
+    #expect(rings.map(\.configuration.address.description) == ["C4:12:34:56:78:9A", "C4:12:34:56:78:9B"])
+    #expect(rings.allSatisfy { $0.configuration.address.type == .random })
+    #expect(rings.allSatisfy { $0.configuration.advertisingInterval == .seconds(1) })
+    let core = try Specification(parsing: "core,unit=fahrenheit,name=A+core", adding: [("rate", "7")])
+    let sensors = core.makePeripherals().compactMap { $0 as? EmulatedSensor }
+    #expect(sensors.map(\.model.name) == ["A", "CORE A1:B2"])
+    #expect(sensors.map(\.configuration.ticksPerSecond) == [7, 7])
+    #expect(sensors.map { ($0.model as? CoreModel)?.unit } == [.fahrenheit, .celsius])
+  }
 }

@@ -73,8 +73,8 @@ private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_V
   /// - Returns: the result, and the contents of the folder afterwards.
   private static func run(_ option: Option, _ value: String) async throws -> (Program.Result, [String]) {
     let words = option.words.joined(separator: " ")
-    let emulated = words.hasPrefix("emulate ")
-    var line = lines[words] ?? (emulated ? served : radio)
+    let emulated = words == "emulate"
+    var line = lines[words] ?? (emulated ? ["ring"] + served : radio)
     if let place = line.firstIndex(of: option.name) { line.removeSubrange(place...(place + 1)) }
     if option.name == "--loss", emulated { line.append("--real-time") }
     let arguments = option.words + ["\(option.name)=\(value)"] + line
@@ -139,7 +139,7 @@ private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_V
   /// all, and take ten minutes.
   @Test func noValueOfAnOptionEndsACommandByASignal() async throws {
     let options = try await Self.options()
-    #expect(options.count > 800)
+    #expect(options.count > 650)
     let declared = Dictionary(grouping: options, by: \.declaration)
       .compactMap { $1.min { ($0.cost, $0.words.joined()) < ($1.cost, $1.words.joined()) } }
       .sorted { $0.declaration < $1.declaration }
@@ -149,7 +149,7 @@ private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_V
       ranges.withLock { $0[option.declaration] = range }
     }
     let found = ranges.withLock { $0 }
-    #expect(found.count >= 60, "\(found.keys.sorted())")
+    #expect(found.count >= 55, "\(found.keys.sorted())")
     var runs: [(Option, String)] = []
     for option in declared {
       if let range = found[option.declaration] { runs += [(option, range.lower), (option, range.upper)] }

@@ -5,48 +5,38 @@ import CommandKit
 package struct Ringtap: AsyncParsableCommand, ProgramRoot {
   package static let configuration = CommandConfiguration(
     commandName: "ringtap",
-    abstract: "A raw Bluetooth LE host for Linux: records sensors with kernel timestamps.",
+    abstract: "A raw Bluetooth LE host for Linux that records sensors.",
     discussion: """
       EXAMPLES
-        ringtap scan                      devices in range
-        ringtap capture --duration 60     record the first ring for a minute
-        ringtap gatt 70:CB:0D:00:A1:B2    show a device's attributes
-        ringtap help modes                also permissions, formats, outputs, link,
-                                          commands
+        ringtap scan                    devices in range
+        ringtap capture --duration 60   record the first ring for a minute
+        ringtap heart-rate              print a strap; other sensors: help commands
+        ringtap help help               topics: modes, permissions, formats, outputs …
       """,
     version: Console.version,
     subcommands: [
-      DecodeCommand.self, OpenCommand.self, ExtcapCommand.self, HelpCommand.self,
+      HeartRateCommand.self, ThermometerCommand.self, CyclingCommand.self, PolarCommand.self,
+      AdaptersCommand.self, StatusCommand.self, DecodeCommand.self, OpenCommand.self, ExtcapCommand.self,
+      HelpCommand.self,
     ],
     groupedSubcommands: [
-      CommandGroup(
-        name: "Find",
-        subcommands: [ScanCommand.self, DevicesCommand.self, AdaptersCommand.self, DoctorCommand.self]),
+      CommandGroup(name: "Find", subcommands: [ScanCommand.self, DevicesCommand.self]),
       CommandGroup(
         name: "Connect",
         subcommands: [
           GATTCommand.self, ReadCommand.self, WriteCommand.self, NotifyCommand.self, LinkCommand.self,
-          PairCommand.self,
-          RingToolCommand.self,
+          PairCommand.self, RingToolCommand.self,
         ]),
-      CommandGroup(
-        name: "Record",
-        subcommands: [
-          CaptureCommand.self, HeartRateCommand.self, ThermometerCommand.self, CyclingCommand.self,
-          PolarCommand.self,
-          DaemonCommand.self, StatusCommand.self,
-        ]),
+      CommandGroup(name: "Record", subcommands: [CaptureCommand.self]),
       CommandGroup(
         name: "Look",
-        subcommands: [
-          AnalyseCommand.self, ReportCommand.self, AlignCommand.self, ConvertCommand.self, ImportCommand.self,
-          LogCommand.self, BenchCommand.self,
-        ]),
+        subcommands: [AnalyseCommand.self, ReportCommand.self, AlignCommand.self, ConvertCommand.self]),
       CommandGroup(
-        name: "Share",
-        subcommands: [
-          PublishCommand.self, CollectCommand.self, RelayCommand.self, ServeCommand.self, EmulateCommand.self,
-        ]),
+        name: "Share", subcommands: [PublishCommand.self, CollectCommand.self, RelayCommand.self]),
+      CommandGroup(name: "Log", subcommands: [LogCommand.self, ImportCommand.self]),
+      CommandGroup(name: "Emulate", subcommands: [EmulateCommand.self, ServeCommand.self]),
+      CommandGroup(
+        name: "System", subcommands: [DaemonCommand.self, DoctorCommand.self, BenchCommand.self]),
     ])
 
   package init() {}

@@ -19,7 +19,8 @@ struct StatusCommand: ParsableCommand {
         ringtap status --json \\
           | jq '.devices[] | select(.state != "streaming") | .name'
       Exit status: 1 if no daemon answers.
-      """)
+      """,
+    shouldDisplay: false)
 
   @Option(help: ArgumentHelp("The daemon's statusSocket (default: the usual ones).", valueName: "path"))
   var socket: String?

@@ -14,7 +14,8 @@ struct AdaptersCommand: ParsableCommand {
       EXAMPLE
         ringtap adapters --json
             one object per line: name, address, vendor (if known), up, bus
-      """)
+      """,
+    shouldDisplay: false)
 
   @Flag(help: "Print one JSON object per line.")
   var json = false

@@ -124,6 +124,15 @@ package struct EmulationOptions: ParsableArguments {
     return protection
   }
 
+  /// The options together with those in the text of a device, where an adapter would apply them, too.
+  func adding(_ specification: VirtualPeripheralSpecification) -> EmulationOptions {
+    var options = self
+    options.extended = extended || specification.commandSet == .extended
+    options.realTime = realTime || specification.pace == .air
+    options.loss = max(loss, specification.packetErrorRate)
+    return options
+  }
+
   package var air: VirtualAir.Configuration {
     .init(pace: realTime ? .air : .immediate, packetErrorRate: loss)
   }
@@ -140,66 +149,77 @@ package struct EmulationOptions: ParsableArguments {
 
 /// Bonds of emulated devices. They are kept when a host disconnects.
 private final class EmulatedBonds: Sendable {
-  /// In the order of the devices.
-  private let securities = Mutex<[PeripheralSecurity]>([])
+  /// In the order of the devices; `nil` for a device without security.
+  private let securities = Mutex<[PeripheralSecurity?]>([])
   /// Creates key pairs; `nil` if Secure Connections is not used.
   private let makeKeyPair: (@Sendable () -> any P256KeyAgreement)?
 
-  init(_ options: EmulationOptions) throws {
-    let isNeeded = options.protection.map { $0.kind != .legacy } ?? false
+  init(
+    _ options: EmulationOptions,
+    _ devices: [(peripheral: any VirtualPeripheral, protection: PeripheralProtection?)]
+  ) throws {
+    let isNeeded = devices.contains {
+      ($0.protection ?? options.protection).map { $0.kind != .legacy } ?? false
+    }
     makeKeyPair = isNeeded ? try failing { () throws(MissingLibcrypto) in try P256KeyPair.maker() } : nil
   }
 
-  /// Wraps the devices so that they require the security that the options describe.
+  /// Wraps the devices so that they require security: their own or, if they have none, that of the options.
   func securing(
-    _ peripherals: [any VirtualPeripheral], _ options: EmulationOptions
+    _ devices: [(peripheral: any VirtualPeripheral, protection: PeripheralProtection?)],
+    _ options: EmulationOptions
   ) -> [any VirtualPeripheral] {
-    guard let protection = options.protection else { return peripherals }
+    let devices = devices.map { ($0.peripheral, $0.protection ?? options.protection) }
     let kept = securities.withLock { kept in
-      for peripheral in peripherals.dropFirst(kept.count) {
+      for (peripheral, protection) in devices.dropFirst(kept.count) {
         kept.append(
-          PeripheralSecurity(
-            protection, of: peripheral.advertisement?.address ?? .any, makeKeyPair: makeKeyPair))
+          protection.map {
+            PeripheralSecurity(
+              $0, of: peripheral.advertisement?.address ?? .any,
+              makeKeyPair: $0.kind == .legacy ? nil : makeKeyPair)
+          })
       }
       return kept
     }
-    return zip(peripherals, kept).map { peripheral, security in
-      SecuredPeripheral(
-        peripheral, protection.level, security, address: options.privateAddress ? .private : .identity)
+    return zip(devices, kept).map { device, security in
+      guard let protection = device.1, let security else { return device.0 }
+      return SecuredPeripheral(
+        device.0, protection.level, security, address: options.privateAddress ? .private : .identity)
     }
   }
 }
 
-/// Emulated peripherals, and the text for reporting on them.
+/// Emulated devices, and the text for reporting on them.
 struct Emulation: Sendable {
-  struct Device: Sendable {
-    let address: DeviceAddress
-    let name: String
+  /// Number of values that the devices sent, and number of values dropped.
+  private typealias Sent = (sent: Int, dropped: Int)
+
+  /// Raw notifications per second of a ring. A stock ring sends 3.
+  private static let ringRate = 3.0
+
+  /// The devices; `nil` for none.
+  private let specification: VirtualPeripheralSpecification?
+  /// Address and name of the first device.
+  private let first: (address: DeviceAddress, name: String)?
+  /// Name of the values in the last line of output, and their key in JSON; `nil` to count nothing.
+  private let values: (noun: String, key: String)?
+
+  init(_ specification: VirtualPeripheralSpecification?) {
+    self.specification = specification?.sendingRings(Self.ringRate)
+    let devices = self.specification?.makeOpenPeripherals().map(\.peripheral) ?? []
+    first = devices.first.map { ($0.advertisement?.address ?? .any, $0.name) }
+    let isAlike = devices.allSatisfy { type(of: $0) == type(of: devices[0]) }
+    values = devices.first.map {
+      switch $0 {
+      case is EmulatedRing where isAlike: ("raw notifications", "sentRawNotifications")
+      case is EmulatedSource where isAlike: ("notifications", "sentNotifications")
+      default: ("values", "sentValues")
+      }
+    }
   }
 
-  /// Number of values that the peripherals sent, and number of values dropped.
-  typealias Sent = (sent: Int, dropped: Int)
-
-  private let noun: String
-  private let key: String?
-  private let device: Device?
-  private let makePeripherals: @Sendable () -> [any VirtualPeripheral]
-  private let sent: @Sendable (any VirtualPeripheral) -> Sent
-
-  /// - Parameters:
-  ///   - noun: name of the values, for the last line of output.
-  ///   - key: name of the values in JSON; `nil` to count nothing.
-  ///   - device: the device shown in the first line of output.
-  init(
-    _ noun: String, key: String?, device: Device?,
-    makePeripherals: @escaping @Sendable () -> [any VirtualPeripheral],
-    sent: @escaping @Sendable (any VirtualPeripheral) -> Sent
-  ) {
-    self.noun = noun
-    self.key = key
-    self.device = device
-    self.makePeripherals = makePeripherals
-    self.sent = sent
+  private func makeDevices() -> [(peripheral: any VirtualPeripheral, protection: PeripheralProtection?)] {
+    specification?.makeOpenPeripherals() ?? []
   }
 
   /// Runs until interrupted.
@@ -211,7 +231,7 @@ struct Emulation: Sendable {
           try await serve(behind: adapter, options, total)
         } else if options.vhci {
           let emulation = try await ControllerAttachment.attach(
-            controller(options, EmulatedBonds(options)), to: VHCI())
+            controller(options, EmulatedBonds(options, makeDevices())), to: VHCI())
           try ready("hci\(emulation.index ?? 0)", options)
           await untilEnded(emulation, total)
         } else {
@@ -232,7 +252,7 @@ struct Emulation: Sendable {
       servers.append(
         try failing { () throws(HostError) in try StreamServer(specification) { names.append($0) } })
     }
-    let bonds = try EmulatedBonds(options)
+    let bonds = try EmulatedBonds(options, makeDevices())
     try ready(names.joined(separator: ","), options)
     // A pseudo-terminal has only one peer.
     let isOnce = specifications.map { $0 == .pseudoTerminal }
@@ -319,8 +339,9 @@ struct Emulation: Sendable {
       throw Failure("\(adapter.name) cannot advertise")
     }
     let address = await advertising.advertisedAddress
-    var peripheral = makePeripherals()[0]
-    if let protection = options.protection {
+    guard let device = makeDevices().first else { throw Failure("there is no device to advertise") }
+    var peripheral = device.peripheral
+    if let protection = device.protection ?? options.protection {
       let settings = SecuritySettings(
         agent: protection.agent, raising: .byPairing, store: ServedBonds(nil),
         makeKeyPair: try? P256KeyPair.maker())
@@ -331,8 +352,8 @@ struct Emulation: Sendable {
     guard let advertisement = peripheral.advertisement else { throw Failure("the device does not advertise") }
     // The interval is in units of 0.625 ms.
     let units = UInt16(clamping: Int(advertisement.interval / .microseconds(625)))
-    let device = AdapterEmulation(peripheral, at: address, on: adapter.loop)
-    let server = GATTServer(device, on: adapter.loop)
+    let served = AdapterEmulation(peripheral, at: address, on: adapter.loop)
+    let server = GATTServer(served, on: adapter.loop)
     try await advertising.advertise(
       DeviceAdvertisement(
         data: advertisement.data, scanResponse: advertisement.scanResponse,
@@ -342,21 +363,21 @@ struct Emulation: Sendable {
       try ready(adapter.name, at: address, options)
       for await _ in server.events {}
     }
-    return await adapter.loop.task { [sent] in sent(device.base) }.value
+    return await adapter.loop.task { served.base.sentValues }.value
   }
 
   private func controller(_ options: EmulationOptions, _ bonds: EmulatedBonds) -> VirtualController {
-    let peripherals = bonds.securing(makePeripherals(), options)
+    let peripherals = bonds.securing(makeDevices(), options)
     return VirtualController(options.controller(0), peripherals: peripherals, air: options.air)
   }
 
   /// Runs until the other end closes or the task is cancelled.
   private func untilEnded(_ emulation: ControllerAttachment, _ total: borrowing Mutex<Sent>) async {
     await emulation.runUntilCancelled()
-    let (sent, dropped) = await emulation.inspect { [sent] controller in
+    let (sent, dropped) = await emulation.inspect { controller in
       var (all, dropped) = (0, 0)
       for peripheral in controller.peripherals {
-        let counts = sent(peripheral.unsecured)
+        let counts = peripheral.unsecured.sentValues
         (all, dropped) = (all + counts.sent, dropped + counts.dropped)
       }
       return (all, dropped)
@@ -370,7 +391,7 @@ struct Emulation: Sendable {
   private func ready(
     _ name: String, at address: DeviceAddress? = nil, _ options: EmulationOptions
   ) throws(Console.WriteError) {
-    let device = device.map { Device(address: address ?? $0.address, name: $0.name) }
+    let device = first.map { (address: address ?? $0.address, name: $0.name) }
     guard options.json else {
       return try Console.print("ready \(name)" + (device.map { " \($0.address) \($0.name)" } ?? ""))
     }
@@ -387,12 +408,12 @@ struct Emulation: Sendable {
   private func end(_ total: Sent, _ options: EmulationOptions) throws(Console.WriteError) {
     guard options.json else {
       let dropped = total.dropped > 0 ? ", \(total.dropped) dropped" : ""
-      return try Console.print("end" + (key == nil ? "" : " \(total.sent) \(noun) sent\(dropped)"))
+      return try Console.print("end" + (values.map { " \(total.sent) \($0.noun) sent\(dropped)" } ?? ""))
     }
     try Console.json { line in
       line.member("event", "end")
-      if let key {
-        line.member(key, total.sent)
+      if let values {
+        line.member(values.key, total.sent)
         line.member("dropped", total.dropped)
       }
     }
@@ -402,6 +423,26 @@ struct Emulation: Sendable {
 extension VirtualPeripheral {
   /// The peripheral without the wrapper that adds security.
   var unsecured: any VirtualPeripheral { (self as? SecuredPeripheral)?.base ?? self }
+
+  /// The advertised name of a device of a specification.
+  fileprivate var name: String {
+    switch self {
+    case let ring as EmulatedRing: ring.configuration.name
+    case let source as EmulatedSource: source.configuration.name
+    case let sensor as EmulatedSensor: sensor.model.name
+    default: ""
+    }
+  }
+
+  /// Number of values sent and dropped so far by a device of a specification.
+  fileprivate var sentValues: (sent: Int, dropped: Int) {
+    switch self {
+    case let ring as EmulatedRing: (ring.sentRawNotifications, ring.droppedByRing)
+    case let source as EmulatedSource: (source.sent, 0)
+    case let sensor as EmulatedSensor: (sensor.sent, sensor.dropped)
+    default: (0, 0)
+    }
+  }
 }
 
 extension PeripheralProtection {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import BLEEmulation
 import CommandKit
 import JSONText
 
@@ -14,6 +15,7 @@ struct HelpCommand: ParsableCommand {
         formats       files of a capture, and formats for other programs
         outputs       --to: where samples go as they arrive
         link          options of the link and of the receive thread
+        virtual       emulated devices, for `virtual:` and emulate
         commands      commands that `ringtap --help` does not list
 
       EXAMPLES
@@ -40,7 +42,7 @@ struct HelpCommand: ParsableCommand {
 
 /// Help topics that belong to no single command. Lines have at most 79 columns, to fit a terminal of 80.
 enum HelpTopic: String, CaseIterable {
-  case modes, permissions, formats, outputs, link, commands
+  case modes, permissions, formats, outputs, link, virtual, commands
 
   var text: String {
     switch self {
@@ -49,6 +51,7 @@ enum HelpTopic: String, CaseIterable {
     case .formats: Self.formatsText
     case .outputs: Self.outputsText
     case .link: Self.linkText
+    case .virtual: Self.virtualText
     case .commands: Self.commandsText
     }
   }
@@ -80,10 +83,7 @@ enum HelpTopic: String, CaseIterable {
                                          a controller behind a byte stream
       virtual:ring                       a controller and a device emulated in
                                          this process, without Bluetooth
-                                         hardware; also virtual:heart-rate,
-                                         virtual:thermometer, virtual:core,
-                                         virtual:cycling, virtual:polar,
-                                         virtual:source
+                                         hardware; `ringtap help virtual`
       replay:FILE[,speed=1x|10x|max][,link=N]
                                          a packet log, replayed
 
@@ -241,12 +241,65 @@ enum HelpTopic: String, CaseIterable {
 
     """
 
+  private static var virtualText: String {
+    var text = virtualIntroduction
+    var kinds: [VirtualOption.Kind] = []
+    for option in VirtualOption.all {
+      if option.kinds != kinds {
+        kinds = option.kinds
+        let names =
+          kinds == VirtualOption.Kind.allCases ? "every kind" : kinds.map(\.rawValue).joined(separator: ", ")
+        text += "\n\n\(names):\n"
+      }
+      text += "\n" + inColumns(option.text, option.meaning)
+    }
+    return text
+  }
+
+  private static let virtualIntroduction = """
+    VIRTUAL
+
+    A device emulated without Bluetooth hardware: in this process by --transport
+    virtual:DEVICE, or for other programs by `ringtap emulate DEVICE`. DEVICE is a
+    kind, then options in any order, separated by commas; + joins several devices
+    in range of each other. With emulate, options may also be --option VALUE.
+
+      ringtap capture --transport virtual:ring,rate=75,motion=run,real-time
+      ringtap emulate ring,rate=75+heart-rate --real-time --vhci
+
+    Kinds: \(VirtualOption.Kind.allCases.map(\.rawValue).joined(separator: ", ")).
+    N is a number, P a number from 0 to 1. Without options for the wearer, a ring
+    is worn at rest with exactly 72 beats per minute. Defaults are in parentheses.
+    """
+
+  /// Lines with a term and its explanation, at most 79 columns wide.
+  private static func inColumns(_ term: String, _ meaning: String) -> String {
+    let (indent, width) = (24, 79)
+    var lines = ["  " + term + String(repeating: " ", count: max(2, indent - 2 - term.count))]
+    for word in meaning.split(separator: " ") {
+      let last = lines[lines.count - 1]
+      let isFirst = last.hasSuffix(" ")
+      if last.count + word.count + (isFirst ? 0 : 1) > width {
+        lines.append(String(repeating: " ", count: indent) + word)
+      } else {
+        lines[lines.count - 1] += (isFirst ? "" : " ") + word
+      }
+    }
+    return lines.joined(separator: "\n")
+  }
+
   private static let commandsText = """
     COMMANDS
 
     `ringtap --help` lists the common commands. Others:
 
-      decode        decodes characteristic values, one JSON object per line
+      heart-rate, thermometer, cycling, polar
+                    print the values of a sensor; `ringtap capture KIND` records
+                    it, with the same options
+      adapters      lists the Bluetooth adapters
+      status        shows the status of the daemon
+      decode        decodes values, and packets of a ring, one JSON object per
+                    line
       open          opens privileged sockets, drops all privileges, and runs a
                     command that inherits the sockets
       extcap        captures live in Wireshark and tshark, which start it

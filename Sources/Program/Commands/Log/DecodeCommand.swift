@@ -2,6 +2,7 @@ import ArgumentParser
 import BLEDissector
 import BLELinux
 import BLEWire
+import ColmiRing
 import CommandKit
 import FoundationEssentials
 import JSONText
@@ -10,10 +11,13 @@ import JSONText
 package struct DecodeCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "decode",
-    abstract: "Decode characteristic values, one JSON object per line.",
+    abstract: "Decode values or a ring's packets, one JSON object per line.",
     discussion: """
-      Each line is a JSON object with 'characteristic' (a UUID, or 'manufacturerSpecificData') and 'value' \
-      in hexadecimal, or 'frames': several values that belong together. 'service' is optional.
+      Each line is a JSON object. For a value it has 'characteristic' (a UUID, or 'manufacturerSpecificData') \
+      and 'value' in hexadecimal, or 'frames': several values that belong together; 'service' is optional. For \
+      packets of a ring it has 'channel' ("uart" for frames of 16 bytes, or "bigdata"), 'direction' \
+      ("host->ring" or "ring->host") and 'packets', a list of values in hexadecimal: one frame, the frames of \
+      a log, or the fragments of a big data message.
 
       EXAMPLES
         echo '{"service":"180D","characteristic":"2A37","value":"16485401ec02"}' \\
@@ -23,18 +27,29 @@ package struct DecodeCommand: ParsableCommand {
         ringtap notify C4:12:34:56:78:9A 2a37 --json \\
           | jq -c '.characteristic = "2a37"' | ringtap decode
 
+        ringtap decode < packets.ndjson
+            {"kind":"battery","level":64,"charging":false} for the line
+            {"channel": "uart", "direction": "ring->host",
+             "packets": ["03400000000000000000000000000043"]}
+
       Further optional keys: 'operation' (read, write, notify, indicate), \
       and for raw data of Polar sensors 'factor' (from the response to the start), \
       'previousTimestampNanoseconds' and 'sampleRateHz'.
 
       Known characteristics are those of Heart Rate, Battery, Device Information, Health Thermometer, \
       Running and Cycling Speed and Cadence, Pulse Oximeter, CORE body temperature, and Polar Measurement \
-      Data. For a value that violates its format, the object has 'error'. For an invalid line, a message \
-      with the line's number is printed on standard error; the exit status is then 1.
+      Data. For a value that violates its format, the object has 'error'; the kind of a ring's damaged packet \
+      is "invalid". For an invalid line, a message with the line's number is printed on standard error; the \
+      exit status is then 1.
       """,
     shouldDisplay: false)
 
-  func run() throws {
+  @Flag(help: "Decode the messages in a ring's fragmented big data, one per line.")
+  var contents = false
+
+  package init() {}
+
+  package func run() throws {
     let decoder = SensorDecoder()
     var output = JSONLine()
     var number = 0
@@ -45,11 +60,15 @@ package struct DecodeCommand: ParsableCommand {
       do throws(WrongLine) {
         guard case .text(let text) = input else { throw WrongLine("it is longer than 4 MiB") }
         if text.allSatisfy(\.isWhitespace) { continue }
-        let line = try DecodeLine(text)
-        guard decoder.decode(line.frames, of: line.source, line.context, into: &output) else {
-          throw WrongLine("the characteristic \(line.characteristic) is unknown")
+        if let object = try? JSONDocument([UInt8](text.utf8)), object["channel"] != nil {
+          try append(RingTranscript(of: object), to: &output)
+        } else {
+          let line = try DecodeLine(text)
+          guard decoder.decode(line.frames, of: line.source, line.context, into: &output) else {
+            throw WrongLine("the characteristic \(line.characteristic) is unknown")
+          }
+          output.endLine()
         }
-        output.endLine()
       } catch {
         Console.note("line \(number): \(error.message)")
         wrong += 1
@@ -59,6 +78,35 @@ package struct DecodeCommand: ParsableCommand {
       output.removeAll()
     }
     if wrong > 0 { throw ExitCode.failure }
+  }
+
+  private func append(_ transcript: RingTranscript, to output: inout JSONLine) throws(WrongLine) {
+    do throws(RingTranscript.Failure) {
+      try transcript.append(to: &output, contents ? .contents : .reassembly)
+    } catch { throw WrongLine(error.description) }
+  }
+}
+
+extension RingTranscript {
+  /// Parses a line with packets of a ring.
+  fileprivate init(of object: JSONDocument) throws(WrongLine) {
+    guard let channel = object["channel"]?.text.flatMap(Channel.init(rawValue:)) else {
+      throw WrongLine("'channel' is neither \"uart\" nor \"bigdata\"")
+    }
+    guard let direction = object["direction"]?.text.flatMap(Direction.init(rawValue:)) else {
+      throw WrongLine("'direction' is neither \"host->ring\" nor \"ring->host\"")
+    }
+    guard let members = object["packets"]?.array, case let texts = members.compactMap(\.text),
+      texts.count == members.count
+    else { throw WrongLine("'packets' is not a list of strings") }
+    var packets: [[UInt8]] = []
+    for (index, text) in texts.enumerated() {
+      guard let packet = [UInt8](hex: text) else {
+        throw WrongLine("packet \(index + 1) is not hexadecimal: \(text.printable)")
+      }
+      packets.append(packet)
+    }
+    self.init(channel: channel, direction: direction, packets: packets)
   }
 }
 

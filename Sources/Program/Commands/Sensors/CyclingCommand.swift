@@ -27,7 +27,8 @@ struct CyclingCommand: AsyncParsableCommand {
         ringtap cycling --output ride
             records into cycling.csv, packets.btsnoop and session.json
         ringtap cycling --transport virtual:cycling --count 5
-      """)
+      """,
+    shouldDisplay: false)
 
   @OptionGroup var sensor: SensorOptions
   @OptionGroup(visibility: .hidden) var streaming: FormerStreamOptions

@@ -37,7 +37,8 @@ struct HeartRateCommand: AsyncParsableCommand {
           --to 'influx+http://localhost:8086/write?db=rides&token-file=token'
             each rate is also in InfluxDB, a second later
         ringtap heart-rate --transport virtual:heart-rate --count 5
-      """)
+      """,
+    shouldDisplay: false)
 
   @OptionGroup var sensor: SensorOptions
   @OptionGroup(visibility: .hidden) var streaming: FormerStreamOptions

@@ -33,7 +33,8 @@ struct PolarCommand: AsyncParsableCommand {
         ringtap polar --stream ecg,acc --output ride
             both at once, on the sensor's clock
         ringtap polar --stream ppg --transport virtual:polar --count 5
-      """)
+      """,
+    shouldDisplay: false)
 
   @OptionGroup var sensor: SensorOptions
 

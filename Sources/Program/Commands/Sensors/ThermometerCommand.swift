@@ -29,7 +29,8 @@ struct ThermometerCommand: AsyncParsableCommand {
         ringtap thermometer --output night
             records into temperature.csv, packets.btsnoop and session.json
         ringtap thermometer --transport virtual:core --count 5
-      """)
+      """,
+    shouldDisplay: false)
 
   @OptionGroup var sensor: SensorOptions
   @OptionGroup(visibility: .hidden) var streaming: FormerStreamOptions

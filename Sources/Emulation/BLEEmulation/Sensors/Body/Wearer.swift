@@ -53,11 +53,6 @@ public struct Wearer: Hashable, Sendable {
   var breathing = 1.0
 
   public static let liftSeconds = 5.0
-  /// Options of a sensor that only has a heart rate; then all options.
-  static let heartOptions = ["heart-rate", "variability", "ectopic"]
-  static let options =
-    heartOptions + ["motion", "cadence", "bout", "perfusion", "lifted-every", "taken-off-after"]
-
   public init() {}
 
   /// A wearer at rest with a pulse of exactly 72 per minute and the first beat at the start.
@@ -327,10 +322,7 @@ public struct BodyTime: Hashable, Sendable {
 
   public init() {}
 
-  /// Options that have a value.
-  static let options = ["late", "clock-ppm"]
-
-  /// Sets an option of `virtual:` if the name is one of `options`.
+  /// Sets an option of `virtual:` if it is one of a clock.
   ///
   /// - Throws: the valid range.
   mutating func set(_ option: String, _ text: String) throws(Wearer.Refusal) -> Bool {
