@@ -130,8 +130,8 @@ extension HostError: CustomStringConvertible {
       + "`btmgmt --index \(unknown.index) power on`"
   }
 
-  /// The device is bonded with another address of this computer. The controller was replaced, or reports
-  /// another address now.
+  /// Returns the device is bonded with another address of this computer. The controller was replaced, or
+  /// reports another address now.
   static func bonded(
     _ device: DeviceAddress, as local: DeviceAddress, not own: DeviceAddress
   ) -> HostError {

@@ -97,7 +97,7 @@ final class AirLink {
     return anchor
   }
 
-  /// Distance from a time to the nearest anchor of this link, in nanoseconds.
+  /// Returns the distance from a time to the nearest anchor of this link, in nanoseconds.
   func distance(of time: MonotonicTime) -> Int64 {
     let phase = (time.nanoseconds - anchor.nanoseconds) % interval
     let after = phase < 0 ? phase + interval : phase
@@ -133,7 +133,7 @@ final class AirLink {
     isImmediate ? other(end).owner.takesData : end.queue.dataCount < air.configuration.queuedFrames
   }
 
-  /// Whether too many responses are queued, so that no more may be added.
+  /// Returns whether too many responses are queued, so that no more may be added.
   func isOverfull(end: LinkEnd) -> Bool {
     !isImmediate
       && end.queue.dataCount >= air.configuration.queuedFrames + PeripheralLink.maximumAnswersQueued
@@ -479,8 +479,8 @@ extension AirLink {
     hasBothEnds && (goesOn || central.farewell != nil)
   }
 
-  /// Whether another exchange would end before the next event of this link, or of another link of the same
-  /// radio.
+  /// Returns whether another exchange would end before the next event of this link, or of another link of the
+  /// same radio.
   private func exchangeFits(now: MonotonicTime) -> Bool {
     let end = now.advanced(nanoseconds: nextExchange)
     return end <= anchor.advanced(nanoseconds: interval)

@@ -25,8 +25,8 @@ enum AirTiming {
 }
 
 extension LEPHY {
-  /// Duration of one packet in nanoseconds: preamble, access address, header, payload, CRC. Core 5.4, Vol 6,
-  /// Part B, 2.1.
+  /// Returns the duration of one packet in nanoseconds: preamble, access address, header, payload, CRC. Core
+  /// 5.4, Vol 6, Part B, 2.1.
   func airTime(payload byteCount: Int) -> Int64 {
     switch self {
     case .le2M: Int64(2 + 4 + 2 + byteCount + 3) * 4000
@@ -46,7 +46,7 @@ struct DataLength: Hashable {
   static let minimum = DataLength(octets: 27, time: 328)
   static let maximum = DataLength(octets: 251, time: 2120)
 
-  /// The minimum of both limits.
+  /// Returns the minimum of both limits.
   func limited(to other: DataLength) -> DataLength {
     DataLength(octets: min(octets, other.octets), time: min(time, other.time))
   }
@@ -56,7 +56,7 @@ struct DataLength: Hashable {
     DataLength(octets: min(max(octets, 27), 251), time: min(max(time, 328), 2120))
   }
 
-  /// Number of payload bytes that both limits allow on this PHY; at least 27.
+  /// Returns the number of payload bytes that both limits allow on this PHY; at least 27.
   func byteCount(on phy: LEPHY) -> Int {
     // The maximum duration includes four bytes of integrity check, even if they are not sent.
     let fitting = phy == .le2M ? Int(time) / 4 - 15 : Int(time) / 8 - 14
@@ -87,7 +87,7 @@ struct AirRandom {
     return state &* 0x2545_F491_4F6C_DD1D
   }
 
-  /// A number in 0 … `limit`.
+  /// Returns a number in 0 … `limit`.
   mutating func next(through limit: Int64) -> Int64 { Int64(next() >> 1) % (limit + 1) }
 
   /// Returns `true` with this probability.

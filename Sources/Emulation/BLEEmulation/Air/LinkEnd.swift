@@ -128,7 +128,7 @@ struct TransmitQueue {
 
   mutating func replaceFirst(_ item: Item) { items[start] = item }
 
-  /// Whether more data follows these bytes of the first item.
+  /// Returns whether more data follows these bytes of the first item.
   func hasMore(after byteCount: Int) -> Bool {
     guard let first else { return false }
     return items.count - start > 1 || offset + byteCount < first.byteCount

@@ -245,8 +245,8 @@ public final class VirtualAir {
     }
   }
 
-  /// The time of a link's first event: the time in the transmit window that is farthest from the events of
-  /// the central's other links.
+  /// Returns the time of a link's first event: the time in the transmit window that is farthest from the
+  /// events of the central's other links.
   ///
   /// Core 5.4, Vol 6, Part B, 4.5.3. The offset is in units of 1.25 ms, from 0 to the interval.
   private func firstAnchor(
@@ -272,8 +272,8 @@ public final class VirtualAir {
     return earliest
   }
 
-  /// Whether an event of this link must be skipped: the radio is busy, or another link that has missed more
-  /// events would miss its next event.
+  /// Returns whether an event of this link must be skipped: the radio is busy, or another link that has
+  /// missed more events would miss its next event.
   func isRadioTaken(for link: AirLink, until end: MonotonicTime) -> Bool {
     links.contains { other in
       guard other !== link, other.sharesRadio(with: link) else { return false }
@@ -287,7 +287,7 @@ public final class VirtualAir {
 
   func forget(_ link: AirLink) { links.removeAll { $0 === link } }
 
-  /// The links of an address.
+  /// Returns the links of an address.
   func links(of address: DeviceAddress) -> [AirLink] {
     links.filter { $0.central.address == address || $0.peripheral.address == address }
   }

@@ -90,13 +90,13 @@ public final class VirtualController {
     ConnectionHandle(firstHandle + UInt16(number))
   }
 
-  /// Handle for a link to this advertiser.
+  /// Returns the handle for a link to this advertiser.
   func freeHandle(for advertiser: some Advertiser) -> ConnectionHandle {
     if let station = advertiser as? Station { return Self.handle(ofStation: station.number) }
     return freeHandle()
   }
 
-  /// A free handle for a link to another controller.
+  /// Returns a free handle for a link to another controller.
   func freeHandle() -> ConnectionHandle {
     var number = air.stations.count
     while links.contains(where: { $0.handle == Self.handle(ofStation: number) }) { number += 1 }
@@ -380,8 +380,8 @@ extension VirtualController {
       : parameters.count == command.parameterByteCount
   }
 
-  /// Whether the host may use a command: after a legacy command the extended ones are disallowed, and vice
-  /// versa. Core 5.4, Vol 4, Part E, 3.1.1.
+  /// Returns whether the host may use a command: after a legacy command the extended ones are disallowed, and
+  /// vice versa. Core 5.4, Vol 4, Part E, 3.1.1.
   private func isAllowed(_ command: ControllerCommand) -> Bool {
     guard command.family != .common else { return true }
     if state.family == nil { state.family = command.family }
@@ -712,7 +712,7 @@ extension VirtualController {
 
   // MARK: Advertisements
 
-  /// The host's pending connection attempt for this advertiser, if the radio is listening now.
+  /// Returns the host's pending connection attempt for this advertiser, if the radio is listening now.
   func initiation(for advertisement: Advertisement, now: MonotonicTime) -> Initiation? {
     guard let initiation = state.initiation, advertisement.kind == .connectable,
       initiation.peer.map({ $0 == advertisement.address })
@@ -1133,7 +1133,7 @@ package protocol ControllerTester: AnyObject {
   ///
   /// - Returns: `false` if the link does not exist.
   func accept(_ packet: borrowing ACLPacket) -> Bool
-  /// The packets to send to the host instead of this one, H4 type first.
+  /// Returns the packets to send to the host instead of this one, H4 type first.
   func edit(_ packet: [UInt8]) -> [[UInt8]]
   /// Called before the controller's packets are drained.
   func work(for controller: VirtualController)

@@ -89,7 +89,7 @@ public final class PeripheralLink {
     set { attributes.server.security = newValue }
   }
 
-  /// Whether the central has subscribed to this characteristic.
+  /// Returns whether the central has subscribed to this characteristic.
   public func isSubscribed(to valueHandle: AttributeHandle, _ push: ServerPush = .notification) -> Bool {
     attributes.server.isSubscribed(to: valueHandle, push, in: attributes.database)
   }
@@ -170,7 +170,7 @@ public final class PeripheralLink {
   public var isEncrypted: Bool { pairing?.isEncrypted ?? false }
   public var isAuthenticated: Bool { pairing?.isAuthenticated ?? false }
 
-  /// The key for the central's encryption request; `nil` if no key has these numbers.
+  /// Returns the key for the central's encryption request, or `nil` if no key has these numbers.
   func key(_ random: UInt64, _ diversifier: UInt16) -> UInt128? { pairing?.key(random, diversifier) }
 
   func encryptionEnded(_ status: HCIStatus) {

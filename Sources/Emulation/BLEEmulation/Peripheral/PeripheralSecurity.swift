@@ -61,7 +61,7 @@ public final class PeripheralSecurity: Sendable {
     kept.withLock { kept in Self.key(of: peer, in: kept).flatMap { kept[$0] } }
   }
 
-  /// Whether a bonded central signed this command and its counter is new.
+  /// Returns whether a bonded central signed this command and its counter is new.
   func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool {
     kept.withLock { kept in
       guard let key = Self.key(of: peer, in: kept), var bond = kept[key], bond.accepts(command) else {
@@ -124,7 +124,7 @@ struct LinkSecurity {
     return perform(now)
   }
 
-  /// The key that a central encrypts with; `nil` if no key has these numbers.
+  /// Returns the key that a central encrypts with, or `nil` if no key has these numbers.
   func key(_ random: UInt64, _ diversifier: UInt16) -> UInt128? {
     if let key = pairing?.key { return key }
     return bond?.localKey(random: random, diversifier: diversifier)
@@ -212,8 +212,8 @@ public struct PeripheralProtection: Hashable, Sendable {
   /// Whether a pairing can reach the level: a device without input and output cannot be authenticated.
   public var isPossible: Bool { level == .encrypted || capability != .none }
 
-  /// The pairing configuration of a device with this identity. It distributes all of its keys, and accepts
-  /// the central's signing key.
+  /// Returns the pairing configuration of a device with this identity. It distributes all of its keys, and
+  /// accepts the central's signing key.
   func configuration(_ identity: DeviceIdentity) -> PairingConfiguration {
     var requirements: AuthenticationRequirements = [.bonding]
     if level == .authenticated { requirements.insert(.authenticated) }

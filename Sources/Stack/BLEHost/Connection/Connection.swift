@@ -500,8 +500,8 @@ public actor Connection: ATTRequester {
     return request.map { (.request($0.request), false) }
   }
 
-  /// Whether the connection can do without the response: the MTU stays as it is, values may arrive without a
-  /// subscription, and other requests can discover the services and descriptors.
+  /// Returns whether the connection can do without the response: the MTU stays as it is, values may arrive
+  /// without a subscription, and other requests can discover the services and descriptors.
   private func hasSubstitute(_ request: [UInt8]) -> Bool {
     switch ATTOpcode(rawValue: request.first ?? 0) {
     case .exchangeMTURequest, .findByTypeValueRequest, .findInformationRequest: true

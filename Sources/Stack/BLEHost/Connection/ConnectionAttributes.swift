@@ -340,8 +340,8 @@ extension Connection {
     attributesChanged(in: .all)
   }
 
-  /// Whether characteristics are unchanged. A declaration contains properties, value handle and UUID, so
-  /// comparing its bytes is sufficient.
+  /// Returns whether characteristics are unchanged. A declaration contains properties, value handle and UUID,
+  /// so comparing its bytes is sufficient.
   private func stands(_ database: GATTDatabase) async throws(GATTError) -> Bool {
     for characteristic in database.services.flatMap(\.characteristics) {
       let declaration = [UInt8](encoding: 19) {

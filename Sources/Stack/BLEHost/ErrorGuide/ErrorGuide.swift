@@ -32,7 +32,7 @@ public struct ErrorGuide: Hashable, Sendable {
     return String(start[...last])
   }
 
-  /// The key of a code: two lower-case hexadecimal digits.
+  /// Returns the key of a code: two lower-case hexadecimal digits.
   static func key(_ code: UInt8) -> String {
     let digits = String(code, radix: 16)
     return digits.utf8.count == 1 ? "0" + digits : digits

@@ -21,7 +21,7 @@ public enum AdapterName: Hashable, Sendable {
     }
   }
 
-  /// Whether this is a name of the adapter. An adapter without an address has no name but its index.
+  /// Returns whether this is a name of the adapter. An adapter without an address has no name but its index.
   public func isName(of info: AdapterInfo) -> Bool {
     switch self {
     case .index(let index): info.index == index

@@ -77,7 +77,7 @@ public actor KernelAdapter: SecuringAdapter {
     return up
   }
 
-  /// Index of an adapter, up or down. An index that no adapter has is returned as well.
+  /// Returns the index of an adapter, up or down. An index that no adapter has is returned as well.
   ///
   /// - Throws: `noBluetooth`, `noAdapter` and `severalAdapters` for an address.
   package static func index(of name: AdapterName) throws(HostError) -> UInt16 {

@@ -116,7 +116,7 @@ extension KernelAdapter {
 
   // MARK: On the way up and down
 
-  /// The address under which the kernel knows a device. The kernel resolves private addresses itself.
+  /// Returns the address under which the kernel knows a device. The kernel resolves private addresses itself.
   func identity(of peer: DeviceAddress) -> DeviceAddress {
     guard security.channel != nil, let stored = storedBond(of: peer) else { return peer }
     return stored.pairedAddress ?? stored.device

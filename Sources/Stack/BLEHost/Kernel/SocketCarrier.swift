@@ -71,7 +71,7 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
     }
   }
 
-  /// Whether to retry a call that failed for lack of memory.
+  /// Returns whether to retry a call that failed for lack of memory.
   private func isTransient(_ error: SystemError) -> Bool {
     guard error.condition == .noMemory else { return false }
     memoryShortages += 1
@@ -175,7 +175,7 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
     return disconnectReason.map { LinkLoss($0) } ?? LinkLoss(error)
   }
 
-  /// The socket's pending error, if any.
+  /// Returns the socket's pending error, if any.
   private func pendingError() -> SystemError? {
     do throws(SystemError) { return try descriptor.pendingError() } catch { return error }
   }

@@ -75,7 +75,7 @@ public struct LinkState: Hashable, Sendable {
     for change in changes { apply(change.value) }
   }
 
-  /// Security of the link; `nil` if unknown.
+  /// Returns security of the link, or `nil` if unknown.
   ///
   /// - Parameter isSeen: whether the link belongs to our own host. It receives each change of encryption, so
   ///   a link without a change is not encrypted. The kernel does not report when it encrypts.

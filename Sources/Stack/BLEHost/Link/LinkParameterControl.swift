@@ -61,7 +61,7 @@ struct LinkParameterControl {
 }
 
 extension LinkParameterRange {
-  /// Whether a link with this timing meets the request.
+  /// Returns whether a link with this timing meets the request.
   func contains(_ timing: LinkParameters) -> Bool {
     (minimumInterval...maximumInterval).contains(timing.interval) && timing.latency == latency
       && timing.supervisionTimeout == supervisionTimeout

@@ -40,9 +40,9 @@ public enum LinkSuspect: Hashable, Sendable {
       && pdu[4] == 0
   }
 
-  /// The part of a request that is common to all requests for the same purpose. If a device ends its link at
-  /// one of them, none of them is sent. For values, and for the characteristics of a service, the part
-  /// includes handles.
+  /// Returns the part of a request that is common to all requests for the same purpose. If a device ends its
+  /// link at one of them, none of them is sent. For values, and for the characteristics of a service, the
+  /// part includes handles.
   static func topic(of request: [UInt8]) -> [UInt8] {
     switch ATTOpcode(rawValue: request.first ?? 0) {
     case .exchangeMTURequest, .findInformationRequest, .findByTypeValueRequest, .readMultipleRequest,

@@ -138,7 +138,7 @@ public struct Advertiser: Hashable, Sendable {
 }
 
 extension AdvertisingReport {
-  /// The name in this report alone. If the data is malformed, the structures before the fault count.
+  /// Returns the name in this report alone. If the data is malformed, the structures before the fault count.
   package func name() -> (text: String, isComplete: Bool)? {
     var name: (text: String, isComplete: Bool)?
     try? AdvertisingData(data).forEach { type, value in

@@ -29,12 +29,12 @@ public final class LoopClock: Sendable {
     self.start = start?.nanoseconds ?? 0
   }
 
-  /// Time for deadlines; never stepped.
+  /// Returns the time for deadlines; never stepped.
   public func monotonic() -> MonotonicTime {
     isVirtual ? MonotonicTime(nanoseconds: elapsed.load(ordering: .relaxed)) : SystemClock.monotonic()
   }
 
-  /// The wall clock; used for packets without a kernel timestamp.
+  /// Returns the wall clock; used for packets without a kernel timestamp.
   public func now() -> ReceiveTime {
     isVirtual
       ? ReceiveTime(

@@ -44,7 +44,7 @@ import Synchronization
   /// Number of records dropped because the queue was full.
   public var dropped: Int { droppedCount.load(ordering: .relaxed) }
 
-  /// Whether a record of `byteCount` bytes would fit now. Producer only.
+  /// Returns whether a record of `byteCount` bytes would fit now. Producer only.
   public func hasRoom(for byteCount: Int) -> Bool {
     let needed = Self.roundedUp(Self.headerByteCount + byteCount)
     let end = head.load(ordering: .relaxed)
@@ -128,7 +128,8 @@ import Synchronization
     tail.load(ordering: .acquiring) == head.load(ordering: .acquiring)
   }
 
-  /// Number of bytes up to the end of the storage if `needed` bytes do not fit before it, otherwise 0.
+  /// Returns the number of bytes up to the end of the storage if `needed` bytes do not fit before it,
+  /// otherwise 0.
   private func filler(before needed: Int, at end: Int) -> Int {
     let untilWrap = capacity - (end & (capacity - 1))
     return needed > untilWrap ? untilWrap : 0
@@ -175,21 +176,21 @@ struct QueueRewind: ~Copyable, Sendable {
   /// - Parameter capacity: a power of two.
   init(capacity: Int) { mask = capacity - 1 }
 
-  /// Whether the producer of an empty queue at `end` should rewind.
+  /// Returns whether the producer of an empty queue at `end` should rewind.
   fileprivate func isDue(at end: Int) -> Bool { end & mask > mask / Self.part }
 
-  /// The next position at the start of the storage, for a producer at `end` whose queue is empty; `nil` if no
-  /// rewind is due. Producer only.
+  /// Returns the next position at the start of the storage, for a producer at `end` whose queue is empty, or
+  /// `nil` if no rewind is due. Producer only.
   func begin(at end: Int) -> Int? {
     guard isDue(at: end) else { return nil }
     place.store(end, ordering: .relaxed)
     return (end | mask) + 1
   }
 
-  /// Number of positions that a consumer at `start` must skip.
+  /// Returns the number of positions that a consumer at `start` must skip.
   func gap(at start: Int) -> Int { next(start) - start }
 
-  /// Position of the next record for a consumer at `start`, after any skipped positions.
+  /// Returns the position of the next record for a consumer at `start`, after any skipped positions.
   func next(_ start: Int) -> Int {
     place.load(ordering: .relaxed) == start ? (start | mask) + 1 : start
   }

@@ -54,8 +54,8 @@ import Glibc
     unsafe Int(ringtap_slab_overflow(slab))
   }
 
-  /// Whether datagram `index` is the end of the channel: it is empty, has no timestamp, and only empty
-  /// datagrams follow.
+  /// Returns whether datagram `index` is the end of the channel: it is empty, has no timestamp, and only
+  /// empty datagrams follow.
   ///
   /// An empty datagram that the peer sent has a timestamp if the kernel supports timestamps.
   public func isEnd(_ index: Int, of descriptor: borrowing FileDescriptor) -> Bool {
@@ -74,14 +74,13 @@ import Glibc
     return unsafe _overrideLifetime(Span(_unsafeElements: bytes), borrowing: self)
   }
 
-  /// The kernel's receive timestamp; `nil` if the kernel gave none, as at the end of a
-  /// connection.
+  /// Returns the kernel's receive timestamp, or `nil` if the kernel gave none, as at the end of a connection.
   public func time(_ index: Int) -> ReceiveTime? {
     let time = header(index).time_ns
     return time == 0 ? nil : ReceiveTime(nanoseconds: time)
   }
 
-  /// Whether the datagram was longer than its slot.
+  /// Returns whether the datagram was longer than its slot.
   public func isTruncated(_ index: Int) -> Bool { header(index).truncated != 0 }
 
   private func header(_ index: Int) -> ringtap_datagram {

@@ -9,8 +9,8 @@ public enum ControllerPort {
     case hardware
   }
 
-  /// The HCI user channel: one packet per datagram, preceded by its H4 type byte. The kernel's host does not
-  /// use the adapter until the channel is closed.
+  /// Returns the HCI user channel: one packet per datagram, preceded by its H4 type byte. The kernel's host
+  /// does not use the adapter until the channel is closed.
   ///
   /// `bind(HCI_CHANNEL_USER)`. Requires CAP_NET_ADMIN and an adapter that is down, unless the socket was
   /// inherited.
@@ -28,7 +28,7 @@ public enum ControllerPort {
     return descriptor
   }
 
-  /// A serial port in raw mode, 8N1.
+  /// Returns a serial port in raw mode, 8N1.
   ///
   /// - Throws: EINVAL for a baud rate that termios does not support.
   package static func serial(
@@ -52,7 +52,7 @@ public enum ControllerPort {
       })
   }
 
-  /// A non-blocking socket for datagrams to one receiver.
+  /// Returns a non-blocking socket for datagrams to one receiver.
   ///
   /// - Throws: EHOSTUNREACH for a name that does not resolve.
   package static func udp(host: String, port: UInt16) throws(SystemError) -> FileDescriptor {
@@ -71,7 +71,7 @@ public enum ControllerPort {
       })
   }
 
-  /// A listening TCP socket; `nil` for `host` means all addresses.
+  /// Returns a listening TCP socket; `nil` for `host` means all addresses.
   package static func listen(host: String?, port: UInt16) throws(SystemError) -> FileDescriptor {
     FileDescriptor(
       owning: try checked("listen \(host ?? "*"):\(port)") {
@@ -84,7 +84,7 @@ public enum ControllerPort {
       })
   }
 
-  /// A listening UNIX socket.
+  /// Returns a listening UNIX socket.
   ///
   /// - Parameter mode: permissions of the socket's file, such as 0o600; an existing socket is then replaced
   ///   only if this user owns it. `nil` leaves the permissions to the umask.
@@ -103,7 +103,7 @@ public enum ControllerPort {
     return FileDescriptor(owning: try checked("accept") { ringtap_accept(number) })
   }
 
-  /// A pseudo-terminal in raw mode.
+  /// Returns a pseudo-terminal in raw mode.
   ///
   /// - Parameter name: set to the path of the other end, such as `/dev/pts/3`.
   package static func pseudoTerminal(name: inout String) throws(SystemError) -> FileDescriptor {

@@ -57,7 +57,7 @@ public enum InheritedSockets {
   private static let handed = adopted()
   private static let waiting = Mutex(handed)
 
-  /// Whether the socket was inherited and is still available.
+  /// Returns whether the socket was inherited and is still available.
   public static func has(_ socket: InheritedSocket) -> Bool { waiting.withLock { $0[socket] != nil } }
 
   /// All inherited sockets that are still available.

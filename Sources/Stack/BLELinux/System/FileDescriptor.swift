@@ -44,7 +44,7 @@ public struct FileDescriptor: ~Copyable, Sendable {
     return number
   }
 
-  /// Whether a file is shorter than `byteCount`, because another program has truncated it.
+  /// Returns whether a file is shorter than `byteCount`, because another program has truncated it.
   ///
   /// `fstat`. Always `false` for devices and pipes, which have no length.
   package func isShorter(than byteCount: Int) -> Bool {
@@ -62,7 +62,7 @@ public struct FileDescriptor: ~Copyable, Sendable {
     try checked("fcntl(F_SETFL)") { fcntl(rawValue, F_SETFL, isOn ? O_APPEND : 0) }
   }
 
-  /// A descriptor that is never ready, for an `EventLoop` source that only has deadlines.
+  /// Returns a descriptor that is never ready, for an `EventLoop` source that only has deadlines.
   package static func silent() throws(SystemError) -> FileDescriptor {
     FileDescriptor(owning: try checked("eventfd") { ringtap_wake_create() })
   }

@@ -26,8 +26,8 @@ public enum Files {
     case replace
   }
 
-  /// Whether a new file of that name would replace a file, a link (even a dangling one) or a directory.
-  /// Devices, pipes, and paths such as `/dev/stdout` are written in place, so they do not count.
+  /// Returns whether a new file of that name would replace a file, a link (even a dangling one) or a
+  /// directory. Devices, pipes, and paths such as `/dev/stdout` are written in place, so they do not count.
   ///
   /// `lstat`.
   public static func isOccupied(_ path: String) -> Bool {
@@ -38,7 +38,7 @@ public enum Files {
     return [S_IFREG, S_IFLNK, S_IFDIR].contains(status.st_mode & S_IFMT)
   }
 
-  /// Whether a path is a directory or a link to one.
+  /// Returns whether a path is a directory or a link to one.
   ///
   /// `stat`.
   public static func isDirectory(_ path: String) -> Bool {
@@ -47,7 +47,7 @@ public enum Files {
     return unsafe stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
   }
 
-  /// Whether two paths refer to the same file, after resolving links.
+  /// Returns whether two paths refer to the same file, after resolving links.
   ///
   /// `stat`.
   public static func areSame(_ path: String, _ other: String) -> Bool {
@@ -75,7 +75,7 @@ public enum Files {
     return names
   }
 
-  /// The first 4,096 bytes of a text file, such as one under /proc; `nil` if it cannot be read.
+  /// Returns the first 4,096 bytes of a text file, such as one under /proc, or `nil` if it cannot be read.
   public static func text(at path: String) -> String? {
     do throws(SystemError) {
       let descriptor = try FileDescriptor.regularFile(path)
@@ -85,7 +85,7 @@ public enum Files {
     } catch { return nil }
   }
 
-  /// The absolute path with links resolved; `nil` if it does not exist.
+  /// Returns the absolute path with links resolved, or `nil` if it does not exist.
   public static func absolute(_ path: String) -> String? {
     // SAFETY: without a buffer realpath allocates one, which is freed below after its text was copied.
     guard let resolved = unsafe realpath(path, nil) else { return nil }
@@ -130,7 +130,7 @@ public enum Files {
     try checked("dup2 \(path)") { dup2(descriptor.rawValue, STDOUT_FILENO) }
   }
 
-  /// Number of bytes that this process may still write to the file system of a folder.
+  /// Returns the number of bytes that this process may still write to the file system of a folder.
   ///
   /// `statvfs`.
   public static func freeByteCount(at path: String) throws(SystemError) -> Int {
@@ -190,7 +190,7 @@ public enum Files {
     try output.commit()
   }
 
-  /// The folder part of a path; `.` for a plain file name.
+  /// Returns the folder part of a path; `.` for a plain file name.
   package static func folder(of path: String) -> String {
     path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
   }
@@ -199,7 +199,7 @@ public enum Files {
     path.lastIndex(of: "/").map { String(path[path.index(after: $0)...]) } ?? path
   }
 
-  /// Size of a file; `nil` if it cannot be read or the path is not a regular file.
+  /// Returns the size of a file, or `nil` if it cannot be read or the path is not a regular file.
   ///
   /// `stat`.
   public static func byteCount(of path: String) -> Int? {
@@ -285,7 +285,7 @@ public enum Files {
     try OpenFolder(folder(of: path)).removeTree(name(of: path))
   }
 
-  /// Whether a path is a directory; `false` for a link to one.
+  /// Returns whether a path is a directory; `false` for a link to one.
   ///
   /// `lstat`.
   package static func isFolder(_ path: String) -> Bool {

@@ -109,7 +109,8 @@ package struct NamedOutput: ~Copyable, Sendable {
     return "/proc/self/fd/\(number)"
   }
 
-  /// A unique name for each draft, so that concurrent writers, in this process or another, do not collide.
+  /// Returns a unique name for each draft, so that concurrent writers, in this process or another, do not
+  /// collide.
   private static func draft(of path: String) -> String {
     "\(path).\(getpid())-\(number.add(1, ordering: .relaxed).newValue).new"
   }
@@ -124,7 +125,7 @@ package struct NamedOutput: ~Copyable, Sendable {
       })
   }
 
-  /// The descriptor in this process that a path such as `/dev/stdout` or `/dev/fd/3` refers to.
+  /// Returns the descriptor in this process that a path such as `/dev/stdout` or `/dev/fd/3` refers to.
   static func ownDescriptor(_ path: String) -> CInt? {
     switch path {
     case "/dev/stdout": return STDOUT_FILENO

@@ -76,7 +76,7 @@ package final class OpenFolder: Sendable {
       })
   }
 
-  /// Whether a name in this folder refers to an open file: neither was removed, moved or replaced.
+  /// Returns whether a name in this folder refers to an open file: neither was removed, moved or replaced.
   ///
   /// `fstat` and `fstatat`. Always `false` for devices and pipes. If the lookup fails for a reason other than
   /// a missing name, the result is `true` as long as the open file has at least one link.
@@ -93,11 +93,11 @@ package final class OpenFolder: Sendable {
     return (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino)
   }
 
-  /// Whether a name in this folder refers to another folder that is open.
+  /// Returns whether a name in this folder refers to another folder that is open.
   package func holds(_ name: FileName, _ folder: OpenFolder) -> Bool { holds(name, folder.descriptor) }
 
-  /// Path of the folder: `path` if it still refers to the folder, otherwise the path that the folder was
-  /// moved to; `nil` if it was removed.
+  /// Returns the path of the folder: `path` if it still refers to the folder, otherwise the path that the
+  /// folder was moved to, or `nil` if it was removed.
   ///
   /// `stat`, and the link in `/proc/self/fd`.
   package func place(openedAs path: String) -> String? {

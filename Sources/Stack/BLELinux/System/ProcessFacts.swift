@@ -32,8 +32,8 @@ public enum ProcessFacts {
     }
   }
 
-  /// Whether the process may use a capability: either it is in the effective set in `/proc/self/status`, or
-  /// `ProcessRights` holds it.
+  /// Returns whether the process may use a capability: either it is in the effective set in
+  /// `/proc/self/status`, or `ProcessRights` holds it.
   ///
   /// - Parameters:
   ///   - capability: the capability to check.
@@ -44,7 +44,7 @@ public enum ProcessFacts {
     return set & 1 << UInt64(capability.rawValue) != 0
   }
 
-  /// Value of a field of `/proc/self/status`.
+  /// Returns the value of a field of `/proc/self/status`.
   public static func status(_ name: String, root: String = "") -> String? {
     guard let text = Files.text(at: "\(root)/proc/self/status"),
       let line = text.split(separator: "\n").first(where: { $0.hasPrefix(name + ":") })
@@ -67,14 +67,14 @@ public enum ProcessFacts {
   /// Path of this program's executable, with links resolved.
   public static var ownPath: String? { Files.target(ofLink: "/proc/self/exe") }
 
-  /// Value of an environment variable; `nil` if it is not set or empty.
+  /// Returns the value of an environment variable, or `nil` if it is not set or empty.
   public static func environment(_ name: String) -> String? {
     // SAFETY: this process never changes its environment; the text is copied at once.
     guard let value = unsafe getenv(name), unsafe value.pointee != 0 else { return nil }
     return unsafe String(cString: value)
   }
 
-  /// Whether this process may open `count` more descriptors.
+  /// Returns whether this process may open `count` more descriptors.
   public static func canOpen(_ count: Int) -> Bool {
     sysconf(CInt(_SC_OPEN_MAX)) - Files.names(in: "/proc/self/fd").count >= count
   }
@@ -90,7 +90,7 @@ public enum ProcessFacts {
     Files.names(in: "\(root)/proc").compactMap { Int($0) }.sorted()
   }
 
-  /// Name of a process; `nil` if it has ended.
+  /// Returns the name of a process, or `nil` if it has ended.
   public static func processName(_ id: Int, root: String = "") -> String? {
     Files.text(at: "\(root)/proc/\(id)/comm").map { String($0.prefix { $0 != "\n" }) }
   }

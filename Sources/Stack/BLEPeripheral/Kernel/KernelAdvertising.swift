@@ -13,9 +13,9 @@ protocol KernelAdvertiser: Sendable {
   /// Turns advertising off if it is on, and releases its resources.
   func end() async
 
-  /// Whether a command of another program has turned advertising off.
+  /// Returns whether a command of another program has turned advertising off.
   func isEnded(by command: borrowing HCICommandPacket) -> Bool
-  /// Whether a connecting central has turned advertising off.
+  /// Returns whether a connecting central has turned advertising off.
   func isEnded(by event: borrowing HCIEventPacket) throws(WireError) -> Bool
 }
 
@@ -163,7 +163,7 @@ struct CommandedAdvertiser: KernelAdvertiser {
 }
 
 extension HCIEventPacket {
-  /// Whether the event reports a new link that a central created.
+  /// Returns whether the event reports a new link that a central created.
   func announcesCentral() throws(WireError) -> Bool {
     guard code == .leMeta, !parameters.isEmpty else { return false }
     switch LESubevent(rawValue: parameters[0]) {

@@ -59,7 +59,7 @@ final class CentralLink {
     news.wakeAll()
   }
 
-  /// The central's subscriptions to a characteristic.
+  /// Returns the central's subscriptions to a characteristic.
   func pushes(of handle: AttributeHandle, _ database: borrowing GATTServerDatabase) -> Set<ServerPush> {
     var wanted: Set<ServerPush> = []
     for push in [ServerPush.notification, .indication]

@@ -96,7 +96,8 @@ public actor GATTServer {
 
   // MARK: Attributes
 
-  /// Value handle of the first characteristic of this type; `nil` if the server has no such characteristic.
+  /// Returns the value handle of the first characteristic of this type, or `nil` if the server has no such
+  /// characteristic.
   public func handle(of characteristic: BluetoothUUID) -> AttributeHandle? {
     database.valueHandle(of: characteristic)
   }

@@ -245,7 +245,7 @@ public struct ATTClientMachine: ~Copyable {
     }
   }
 
-  /// The first handle in a discovery response.
+  /// Returns the first handle in a discovery response.
   private static func firstHandle(_ opcode: ATTOpcode, _ pdu: Span<UInt8>) -> AttributeHandle? {
     let offset = opcode == .findByTypeValueResponse ? 1 : 2
     return pdu.count < offset + 2 ? nil : pdu.handle(at: offset)

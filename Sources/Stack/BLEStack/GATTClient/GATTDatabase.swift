@@ -13,7 +13,7 @@ public struct GATTDatabase: Hashable, Sendable {
     public var includes: [Include] = []
     public var characteristics: [Characteristic] = []
 
-    /// Whether the service has a characteristic with this UUID that can notify or indicate.
+    /// Returns whether the service has a characteristic with this UUID that can notify or indicate.
     public func canPush(_ uuid: BluetoothUUID?) -> Bool {
       characteristics.contains { $0.uuid == uuid && $0.canPush }
     }

@@ -470,7 +470,7 @@
       return details
     }
 
-    /// The presentation formats, in the order of the aggregate format if there is one.
+    /// Returns the presentation formats, in the order of the aggregate format if there is one.
     private func readFormats(
       of characteristic: GATTDatabase.Characteristic
     ) async throws(GATTError) -> [CharacteristicPresentationFormat] {

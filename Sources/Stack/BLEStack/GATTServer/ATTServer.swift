@@ -124,9 +124,9 @@ public struct ATTServer: Sendable {
     }
   }
 
-  /// Whether a client has subscribed to a characteristic and the link is secure enough for its values. Values
-  /// that require encryption are not sent on a link that has lost it. Core 5.4, Vol 3, Part G, 3.3.3.3; Vol
-  /// 3, Part C, 10.3.1.1.
+  /// Returns whether a client has subscribed to a characteristic and the link is secure enough for its
+  /// values. Values that require encryption are not sent on a link that has lost it. Core 5.4, Vol 3, Part G,
+  /// 3.3.3.3; Vol 3, Part C, 10.3.1.1.
   public func isSubscribed(
     to valueHandle: AttributeHandle, _ push: ServerPush, in database: borrowing GATTServerDatabase
   ) -> Bool {
@@ -457,7 +457,7 @@ extension ATTServer {
     }
   }
 
-  /// Size of the value for this client, in bytes.
+  /// Returns the size of the value for this client, in bytes.
   func byteCount(at index: Int, in database: borrowing GATTServerDatabase) -> Int {
     if case .configuration = database.attributes[index].role { return 2 }
     if database.attributes[index].type == .clientSupportedFeatures { return ClientCaching.featuresByteCount }
@@ -861,14 +861,14 @@ public enum ATTAccess: Hashable, Sendable, BitwiseCopyable {
   /// Allowed on a link with at least this security level and encryption key size in bytes.
   case needs(ATTSecurity.Level, keyByteCount: Int = 7)
 
-  /// Whether a link has the security that access requires.
+  /// Returns whether a link has the security that access requires.
   fileprivate func isSecureEnough(_ security: ATTSecurity) -> Bool {
     guard case .needs = self else { return true }
     return refusal(on: security) == nil
   }
 
-  /// The error code for a client on a link with this security; `nil` if access is allowed. Core 5.4, Vol 3,
-  /// Part C, 10.3.1.
+  /// Returns the error code for a client on a link with this security, or `nil` if access is allowed. Core
+  /// 5.4, Vol 3, Part C, 10.3.1.
   public func refusal(on security: ATTSecurity) -> ATTErrorCode? {
     switch self {
     case .allowed: nil

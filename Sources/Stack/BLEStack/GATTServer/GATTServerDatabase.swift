@@ -50,13 +50,13 @@ public struct GATTServerDatabase: Sendable {
     }
   }
 
-  /// Index of the attribute with this handle in `attributes`.
+  /// Returns the index of the attribute with this handle in `attributes`.
   public func index(of handle: AttributeHandle) -> Int? {
     let index = firstIndex(from: handle)
     return index < attributes.count && attributes[index].handle == handle ? index : nil
   }
 
-  /// Index of the first attribute at or after `handle`; `attributes.count` if all are lower.
+  /// Returns the index of the first attribute at or after `handle`; `attributes.count` if all are lower.
   func firstIndex(from handle: AttributeHandle) -> Int {
     var low = 0
     var high = attributes.count
@@ -67,12 +67,13 @@ public struct GATTServerDatabase: Sendable {
     return low
   }
 
-  /// Value handle of the first characteristic of this type.
+  /// Returns the value handle of the first characteristic of this type.
   public func valueHandle(of uuid: BluetoothUUID) -> AttributeHandle? {
     attributes.first { $0.type == uuid && $0.role == .value }?.handle
   }
 
-  /// The stored value; `nil` for an unknown handle. Empty for a CCCD, whose values are stored per client.
+  /// Returns the stored value; `nil` for an unknown handle. Empty for a CCCD, whose values are stored per
+  /// client.
   public func value(of handle: AttributeHandle) -> [UInt8]? {
     index(of: handle).map { attributes[$0].value }
   }
@@ -320,7 +321,7 @@ public struct GATTDescriptorDescription: Sendable {
 }
 
 extension [GATTServiceDescription] {
-  /// The two services that every GATT peer expects, without Service Changed: the database is fixed.
+  /// Returns the two services that every GATT peer expects, without Service Changed: the database is fixed.
   ///
   /// Core 5.4, Vol 3, Part C, 12 and Part G, 7.
   /// - Parameter appearance: a value of Bluetooth Assigned Numbers, 2.6; 0 is "unknown".

@@ -71,7 +71,7 @@ struct ACLQueue: ~Copyable {
     return true
   }
 
-  /// Number of fragments of a link that have not been sent to the controller yet.
+  /// Returns the number of fragments of a link that have not been sent to the controller yet.
   func waiting(_ handle: ConnectionHandle) -> Int {
     links.first { $0.handle == handle }?.fragments.count ?? 0
   }
@@ -90,8 +90,8 @@ struct ACLQueue: ~Copyable {
     return nil
   }
 
-  /// Whether this link may use a free buffer. Within its share it always may; beyond that, only if the shares
-  /// of the other links stay free.
+  /// Returns whether this link may use a free buffer. Within its share it always may; beyond that, only if
+  /// the shares of the other links stay free.
   private func hasBuffer(_ index: Int) -> Bool {
     let share = bufferCount / links.count
     let excess = links[index].underWay - share

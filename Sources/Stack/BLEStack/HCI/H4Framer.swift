@@ -68,7 +68,8 @@ public struct H4Framer: ~Copyable {
     return offset
   }
 
-  /// Number of bytes up to and including the length field; `nil` for a type that the sender never uses.
+  /// Returns the number of bytes up to and including the length field; `nil` for a type that the sender never
+  /// uses.
   private func headerByteCount(_ type: UInt8) -> Int? {
     switch HCIPacketType(rawValue: type) {
     case .event where sender == .controllerToHost: 3

@@ -115,14 +115,14 @@ public struct HCIHost: ~Copyable {
     acl.append(pdu, channelID: ATT.channelID, to: handle)
   }
 
-  /// Number of fragments of a link that have not been sent to the controller yet.
+  /// Returns the number of fragments of a link that have not been sent to the controller yet.
   public func waitingFragments(_ handle: ConnectionHandle) -> Int { acl.waiting(handle) }
 
   /// Number of fragments of all links that were sent to the controller but not yet reported as transmitted.
   package var fragmentsUnderWay: Int { acl.underWay }
 
-  /// The next packet for the transport, preceded by its H4 type byte. After any other call, call this until
-  /// it returns `nil`.
+  /// Returns the next packet for the transport, preceded by its H4 type byte. After any other call, call this
+  /// until it returns `nil`.
   public mutating func nextPacket(now: MonotonicTime) -> [UInt8]? {
     if case .failed = state { return nil }
     if let command = commands.next(now: now) { return command }
@@ -883,11 +883,11 @@ extension HCIHost {
     }
   }
 
-  /// Whether a link is encrypted.
+  /// Returns whether a link is encrypted.
   public func isEncrypted(_ handle: ConnectionHandle) -> Bool { links[handle]?.isEncrypted ?? false }
 
-  /// Origin of the key of an encrypted link on which this side is the peripheral; `nil` if the link is not
-  /// encrypted.
+  /// Returns the origin of the key of an encrypted link on which this side is the peripheral, or `nil` if the
+  /// link is not encrypted.
   public func keySource(of handle: ConnectionHandle) -> LinkKeySource? {
     guard let link = links[handle], link.isEncrypted else { return nil }
     return link.keySource

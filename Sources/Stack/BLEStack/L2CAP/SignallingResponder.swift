@@ -67,7 +67,7 @@ enum SignallingResponder {
 }
 
 extension L2CAPSignal {
-  /// Whether a code is a response, reject or indication. These get no response.
+  /// Returns whether a code is a response, reject or indication. These get no response.
   package static func isResponse(_ code: UInt8) -> Bool {
     switch code {
     case 0x01, 0x03, 0x05, 0x07, 0x09, 0x0B, 0x0D, 0x0F, 0x11, 0x13, 0x15, 0x16, 0x18, 0x1A: true

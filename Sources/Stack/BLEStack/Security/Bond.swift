@@ -26,7 +26,8 @@ public struct DeviceIdentity: Hashable, Sendable {
     self.address = address
   }
 
-  /// Whether this resolvable private address belongs to this device. Core 5.4, Vol 6, Part B, 1.3.2.3.
+  /// Returns whether this resolvable private address belongs to this device. Core 5.4, Vol 6, Part B,
+  /// 1.3.2.3.
   public func matches(_ private: DeviceAddress) -> Bool {
     // An all-zero key resolves no address. Core 5.4, Vol 3, Part H, 2.4.2.1.
     guard `private`.type == .random, `private`.bits >> 46 == 0b01, resolvingKey != 0 else { return false }
@@ -92,13 +93,15 @@ public struct Bond: Hashable, Sendable {
 }
 
 extension Bond {
-  /// Whether this bond may replace `other` without loss of authentication, Secure Connections or key size.
+  /// Returns whether this bond may replace `other` without loss of authentication, Secure Connections or key
+  /// size.
   public func isAtLeastAsStrong(as other: Bond) -> Bool {
     (isAuthenticated || !other.isAuthenticated) && (isSecureConnections || !other.isSecureConnections)
       && keyByteCount >= other.keyByteCount
   }
 
-  /// The key that a central requests with these numbers; `nil` if no such key was distributed to it.
+  /// Returns the key that a central requests with these numbers, or `nil` if no such key was distributed to
+  /// it.
   public func localKey(random: UInt64, diversifier: UInt16) -> UInt128? {
     guard let localKey, localKey.random == random, localKey.diversifier == diversifier else { return nil }
     return localKey.key
@@ -149,8 +152,8 @@ extension Bond {
     return localSignCounter
   }
 
-  /// Whether the peer signed this command with its key and a counter above those of all earlier messages. If
-  /// so, records the counter as used. Gaps are allowed, because messages may get lost.
+  /// Returns whether the peer signed this command with its key and a counter above those of all earlier
+  /// messages. If so, records the counter as used. Gaps are allowed, because messages may get lost.
   public mutating func accepts(_ command: borrowing SignedWriteCommand) -> Bool {
     guard let key = peerSigningKey else { return false }
     let counter = command.signature.u32(at: 0)

@@ -18,7 +18,7 @@ public enum KeyConcealment {
     }
   }
 
-  /// Position of the keys in a packet.
+  /// Returns the position of the keys in a packet.
   private static func keys(in packet: Span<UInt8>) -> Range<Int>? {
     guard packet.count > 9 else { return nil }
     switch HCIPacketType(rawValue: packet[0]) {

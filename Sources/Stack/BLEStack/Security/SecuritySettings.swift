@@ -46,7 +46,7 @@
       self.bond = bond
     }
 
-    /// Whether this is an address of the device, permanent or private.
+    /// Returns whether this is an address of the device, permanent or private.
     public func isMeant(by address: DeviceAddress) -> Bool {
       device == address || pairedAddress == address || bond.peerIdentity?.matches(address) ?? false
     }
@@ -62,8 +62,8 @@
     ///
     /// - Returns: `nil` if there is no key, the counter is exhausted, or it cannot be stored.
     func takeSignCounter(of device: DeviceAddress) -> UInt32?
-    /// Whether the device signed this command and its counter is new. Stores the counter before it returns,
-    /// so that a recorded command is not accepted again, even after a crash.
+    /// Returns whether the device signed this command and its counter is new. Stores the counter before it
+    /// returns, so that a recorded command is not accepted again, even after a crash.
     func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool
   }
 
@@ -199,20 +199,20 @@
       return bond
     }
 
-    /// The stored bond of a device; `nil` if it is not bonded.
+    /// Returns the stored bond of a device, or `nil` if it is not bonded.
     package func storedBond(of peer: DeviceAddress) -> StoredBond? {
       store?.bonds().last { $0.isMeant(by: peer) }
     }
 
-    /// Identity of this side. Uses the resolving key that bonded peers have received; if no peer has one,
-    /// creates a new key.
+    /// Returns the identity of this side. Uses the resolving key that bonded peers have received; if no peer
+    /// has one, creates a new key.
     package func identity(as address: DeviceAddress) -> DeviceIdentity {
       let known = store?.bonds().last { $0.local == address && $0.bond.localResolvingKey != nil }
       return DeviceIdentity(
         resolvingKey: known?.bond.localResolvingKey ?? .random(in: 1 ... .max), address: address)
     }
 
-    /// Responder for the pairing requests that centrals send to a device with this address.
+    /// Returns the responder for the pairing requests that centrals send to a device with this address.
     package func responder(as address: DeviceAddress) -> PairingResponder {
       PairingResponder(responderConfiguration, local: address, bond: { storedBond(of: $0)?.bond }) {
         PairingSupplies(keyPair: makeKeyPair?())
@@ -230,8 +230,8 @@
       return answer
     }
 
-    /// Configuration for pairing with this peripheral. The result must be at least as strong as its stored
-    /// bond.
+    /// Returns the configuration for pairing with this peripheral. The result must be at least as strong as
+    /// its stored bond.
     package func configuration(for peer: DeviceAddress) -> PairingConfiguration {
       var configuration = configuration
       configuration.replacedBond = storedBond(of: peer)?.bond

@@ -4,8 +4,8 @@ public import BLEWire
 ///
 /// Numbers are in the byte order in which the specification prints them, most significant first.
 public enum SecurityToolbox {
-  /// The hash function of resolvable private addresses: prand in and hash out, 24 bits each. Core 5.4, Vol 3,
-  /// Part H, 2.2.2.
+  /// Returns the hash function of resolvable private addresses: prand in and hash out, 24 bits each. Core
+  /// 5.4, Vol 3, Part H, 2.2.2.
   public static func ah(_ key: UInt128, _ prand: UInt32) -> UInt32 {
     UInt32(truncatingIfNeeded: AES128(key: key).encrypt(UInt128(prand & 0xFF_FFFF)) & 0xFF_FFFF)
   }
@@ -27,7 +27,7 @@ public enum SecurityToolbox {
     }
   }
 
-  /// The confirm value of a legacy pairing. Core 5.4, Vol 3, Part H, 2.2.3.
+  /// Returns the confirm value of a legacy pairing. Core 5.4, Vol 3, Part H, 2.2.3.
   public static func c1(_ key: UInt128, _ random: UInt128, _ context: LegacyContext) -> UInt128 {
     let cipher = AES128(key: key)
     let types = UInt128(context.responder.type.rawValue) << 8 | UInt128(context.initiator.type.rawValue)
@@ -36,7 +36,7 @@ public enum SecurityToolbox {
     return cipher.encrypt(cipher.encrypt(random ^ p1) ^ p2)
   }
 
-  /// The short-term key of a legacy pairing. Core 5.4, Vol 3, Part H, 2.2.4.
+  /// Returns the short-term key of a legacy pairing. Core 5.4, Vol 3, Part H, 2.2.4.
   ///
   /// - Parameters:
   ///   - key: the temporary key.
@@ -47,7 +47,7 @@ public enum SecurityToolbox {
     return AES128(key: key).encrypt((responderRandom & low) << 64 | initiatorRandom & low)
   }
 
-  /// The confirm value of Secure Connections. Core 5.4, Vol 3, Part H, 2.2.6.
+  /// Returns the confirm value of Secure Connections. Core 5.4, Vol 3, Part H, 2.2.6.
   public static func f4(_ u: P256Coordinate, _ v: P256Coordinate, _ x: UInt128, _ z: UInt8) -> UInt128 {
     AESCMAC.code(key: x, capacity: 65) {
       $0.append(BE: u)
@@ -76,7 +76,7 @@ public enum SecurityToolbox {
     return (derived(0), derived(1))
   }
 
-  /// The check value of Secure Connections. Core 5.4, Vol 3, Part H, 2.2.8.
+  /// Returns the check value of Secure Connections. Core 5.4, Vol 3, Part H, 2.2.8.
   ///
   /// - Parameters:
   ///   - w: the MacKey.
@@ -101,8 +101,8 @@ public enum SecurityToolbox {
     }
   }
 
-  /// The value for numeric comparison. Both sides show its last six decimal digits. Core 5.4, Vol 3, Part H,
-  /// 2.2.9.
+  /// Returns the value for numeric comparison. Both sides show its last six decimal digits. Core 5.4, Vol 3,
+  /// Part H, 2.2.9.
   public static func g2(_ u: P256Coordinate, _ v: P256Coordinate, _ x: UInt128, _ y: UInt128) -> UInt32 {
     UInt32(
       truncatingIfNeeded: AESCMAC.code(key: x, capacity: 80) {
@@ -146,8 +146,8 @@ public enum SecurityToolbox {
     return h6(intermediate, keyID: last)
   }
 
-  /// The signature of an ATT PDU: the upper half of the authentication code over PDU and counter in reversed
-  /// byte order.
+  /// Returns the signature of an ATT PDU: the upper half of the authentication code over PDU and counter in
+  /// reversed byte order.
   ///
   /// Core 5.4, Vol 3, Part H, 2.4.5.
   public static func signature(of pdu: Span<UInt8>, counter: UInt32, key: UInt128) -> UInt64 {

@@ -28,7 +28,7 @@ public struct ReadAdvertisingFeatures: ManagementCommand {
     self.reply = reply
   }
 
-  /// Number of an existing instance.
+  /// Returns the number of an existing instance.
   public func instance(_ index: Int) -> UInt8 { reply[8 + index] }
 
   /// The lowest free instance number; `nil` if all are in use.

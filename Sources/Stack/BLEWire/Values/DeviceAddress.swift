@@ -68,7 +68,7 @@ public struct DeviceAddress: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// A byte as two lower-case hexadecimal digits.
+  /// Returns a byte as two lower-case hexadecimal digits.
   package func hexadecimal(_ octet: UInt8) -> String {
     let digits = String(octet, radix: 16)
     return octet < 16 ? "0" + digits : digits

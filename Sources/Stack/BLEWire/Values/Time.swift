@@ -127,7 +127,7 @@ extension MonotonicTime {
       return "\(digits(date.year, 4))-\(digits(date.month, 2))-\(digits(date.day, 2))"
     }
 
-    /// Time of day with a truncated fraction of this many digits.
+    /// Returns the time of day with a truncated fraction of this many digits.
     private func clock(digits count: Int) -> String {
       let seconds = nanosecondsOfDay / 1_000_000_000
       let fraction = digits(nanosecondsOfDay % 1_000_000_000, 9).prefix(count)

@@ -133,7 +133,7 @@ struct WearerLight {
     (self.wearer, rhythm, self.motion) = (wearer, wearer.rhythm, motion)
   }
 
-  /// The light in counts, without noise.
+  /// Returns the light in counts, without noise.
   ///
   /// - Parameters:
   ///   - low: the light at the foot of a pulse.
@@ -161,7 +161,7 @@ struct WearerLight {
     return seconds - (seconds / every).rounded(.down) * every
   }
 
-  /// Blood volume in the vessel at this distance from the heart: 0 … `laterHeight`.
+  /// Returns blood volume in the vessel at this distance from the heart: 0 … `laterHeight`.
   private func pulse(at seconds: Double) -> Double {
     let phase = rhythm.phase(at: seconds)
     // Without ectopic beats all beats have the same length.
@@ -179,7 +179,7 @@ struct WearerLight {
     return rhythm.isEctopic(number - 1) ? Self.laterHeight * height : height
   }
 
-  /// Height of the pulse.
+  /// Returns the height of the pulse.
   ///
   /// - Parameter share: position within the beat, 0 … 1.
   private static func height(_ share: Double) -> Double {
@@ -232,8 +232,8 @@ struct WearerMotion {
     boutSeconds = wearer.boutSeconds
   }
 
-  /// Acceleration of the hand in g, including gravity. The hand turns slowly, so that gravity shifts between
-  /// the axes.
+  /// Returns acceleration of the hand in g, including gravity. The hand turns slowly, so that gravity shifts
+  /// between the axes.
   func force(at seconds: Double) -> (x: Double, y: Double, z: Double) {
     let x = 0.5 * Self.sway(seconds / 7)
     let y = 0.4 * Self.sway(seconds / 5 + 0.3)
@@ -242,7 +242,7 @@ struct WearerMotion {
     return (x + moved.x, y + moved.y, z + moved.z)
   }
 
-  /// A wave of amplitude 1 and period 1: one parabola per half, approximately a sine.
+  /// Returns a wave of amplitude 1 and period 1: one parabola per half, approximately a sine.
   private static func sway(_ turns: Double) -> Double {
     let phase = turns - turns.rounded(.down)
     let half = phase < 0.5 ? phase * 2 : phase * 2 - 1
@@ -250,7 +250,7 @@ struct WearerMotion {
     return phase < 0.5 ? arch : -arch
   }
 
-  /// Acceleration without gravity, in g.
+  /// Returns acceleration without gravity, in g.
   func acceleration(at seconds: Double) -> (x: Double, y: Double, z: Double) {
     let size = sizes.acceleration * strength(seconds)
     guard size > 0 else { return (0, 0, 0) }
@@ -260,7 +260,7 @@ struct WearerMotion {
     )
   }
 
-  /// The artefact in the light, relative to a warm finger's pulse.
+  /// Returns the artefact in the light, relative to a warm finger's pulse.
   fileprivate func artefact(at seconds: Double) -> Double {
     let size = sizes.light * strength(seconds)
     guard size > 0 else { return 0 }
@@ -271,19 +271,19 @@ struct WearerMotion {
     return size * fit * (wave - 0.15 * wave * abs(wave))
   }
 
-  /// Maximum of the independent noise: in the light, relative to a warm finger's pulse, and in g.
+  /// Returns the maximum of the independent noise: in the light, relative to a warm finger's pulse, and in g.
   func noise(at seconds: Double) -> (light: Double, acceleration: Double) {
     let strength = strength(seconds)
     return (0.15 * sizes.light * strength, 0.1 * sizes.acceleration * strength)
   }
 
-  /// Number of strides since the start.
+  /// Returns the number of strides since the start.
   private func strides(_ seconds: Double) -> Double {
     strideRate * seconds + 0.05 * sineAndCosine(turns: seconds / 11.3).sine
       + 0.015 * sineAndCosine(turns: seconds / 4.7).sine
   }
 
-  /// Strength of the motion: 0 at rest, around 1 in motion.
+  /// Returns the strength of the motion: 0 at rest, around 1 in motion.
   private func strength(_ seconds: Double) -> Double {
     guard sizes.light > 0 else { return 0 }
     let uneven =
@@ -338,7 +338,7 @@ public struct BodyTime: Hashable, Sendable {
   /// Starts the sensor's clock at 0.
   mutating func begin(at now: MonotonicTime) { start = start(at: now) }
 
-  /// The body's time in seconds if the sensor's clock starts now.
+  /// Returns the body's time in seconds if the sensor's clock starts now.
   func start(at now: MonotonicTime) -> Double {
     (isShared ? Double(now.nanoseconds) / 1e9 : 0) - lateSeconds
   }

@@ -30,12 +30,12 @@ public struct HeartRhythm: Hashable, Sendable {
   /// - Parameter beatsPerMinute: the range of the mean rate.
   public init(beatsPerMinute: ClosedRange<Double> = 64...80) { self.beatsPerMinute = beatsPerMinute }
 
-  /// The mean rate as a strap shows it, without beat-to-beat variation.
+  /// Returns the mean rate as a strap shows it, without beat-to-beat variation.
   public func beatsPerMinute(at seconds: Double) -> Double {
     triangle(beatsPerMinute, period: Self.periodSeconds, at: seconds)
   }
 
-  /// Time of the R wave of beat `number` in seconds. Beat 0 is at 0.
+  /// Returns the time of the R wave of beat `number` in seconds. Beat 0 is at 0.
   public func beat(_ number: Int) -> Double {
     let place = place(number)
     var time = 60 * place / mean
@@ -44,7 +44,7 @@ public struct HeartRhythm: Hashable, Sendable {
     return time
   }
 
-  /// Whether beat `number` is premature. A hash of the number selects some of the odd beats.
+  /// Returns whether beat `number` is premature. A hash of the number selects some of the odd beats.
   public func isEctopic(_ number: Int) -> Bool {
     guard ectopicShare > 0, number > 0, !number.isMultiple(of: 2) else { return false }
     // SplitMix64: Steele, Lea, Flood, Fast Splittable Pseudorandom Number Generators, OOPSLA 2014.
@@ -54,10 +54,10 @@ public struct HeartRhythm: Hashable, Sendable {
     return Double((hash ^ hash >> 31) >> 11) / Double(1 << 53 as UInt64) < 2 * ectopicShare
   }
 
-  /// The phase at which beat `number` has its R wave.
+  /// Returns the phase at which beat `number` has its R wave.
   func place(_ number: Int) -> Double { Double(number) - (isEctopic(number) ? Self.prematurity : 0) }
 
-  /// Number of beats since time 0; an integer at each R wave of the sinus rhythm.
+  /// Returns the number of beats since time 0; an integer at each R wave of the sinus rhythm.
   func phase(at seconds: Double) -> Double {
     guard breathingShare + slowShare > 0 else { return meanBeats(until: seconds) / 60 }
     let (breathing, slow) = (Self.breathsPerSecond, Self.slowWavesPerSecond)
@@ -69,7 +69,7 @@ public struct HeartRhythm: Hashable, Sendable {
 
   private var mean: Double { (beatsPerMinute.lowerBound + beatsPerMinute.upperBound) / 2 }
 
-  /// Rate in beats per second.
+  /// Returns the rate in beats per second.
   private func rate(at seconds: Double) -> Double {
     let waves =
       breathingShare * sineAndCosine(turns: Self.breathsPerSecond * seconds).sine
@@ -77,7 +77,7 @@ public struct HeartRhythm: Hashable, Sendable {
     return (beatsPerMinute(at: seconds) + mean * waves) / 60
   }
 
-  /// The integral of `beatsPerMinute(at:)` from 0.
+  /// Returns the integral of `beatsPerMinute(at:)` from 0.
   private func meanBeats(until seconds: Double) -> Double {
     let period = Self.periodSeconds
     let periods = (seconds / period).rounded(.down)
@@ -106,7 +106,7 @@ struct PulseSignal: Sendable {
     latest = ticks(beats)
   }
 
-  /// Time of a beat by the sensor's clock in 1/1024 s.
+  /// Returns the time of a beat by the sensor's clock in 1/1024 s.
   private func ticks(_ beat: Int) -> Int {
     Int((body.own(rhythm.beat(beat)) * RRIntervals.ticksPerSecond).rounded())
   }

@@ -74,7 +74,7 @@ struct PolarStream: Sendable {
     return frames
   }
 
-  /// Number of samples that fit into a frame; at most `count`.
+  /// Returns the number of samples that fit into a frame; at most `count`.
   private func fitting(_ count: Int, _ byteCount: Int, _ encoder: PolarFrameEncoder) -> Int {
     let room = byteCount - PolarFrame.headerByteCount
     guard encoder.isCompressed else { return min(count, room / encoder.layout.byteCount) }
@@ -111,7 +111,7 @@ struct PolarStream: Sendable {
     }
   }
 
-  /// The timestamp by the sensor's clock, which starts with its ticks.
+  /// Returns the timestamp by the sensor's clock, which starts with its ticks.
   private func timestamp(_ number: Int) -> UInt64 {
     let started = UInt64((start * 1e9).rounded())
     return PolarModel.epochNanoseconds + started + UInt64(number + 1) * 1_000_000_000 / UInt64(rate)
@@ -119,7 +119,8 @@ struct PolarStream: Sendable {
 
   private func samples(_ numbers: Range<Int>) -> [Int32] { numbers.flatMap(sample) }
 
-  /// Acceleration of the hand that holds the sensor. Its axes differ from those of a ring on the same hand.
+  /// Returns acceleration of the hand that holds the sensor. Its axes differ from those of a ring on the same
+  /// hand.
   private func acceleration(at time: Double) -> [Int32] {
     let force = motion?.force(at: time) ?? (x: 0, y: 0, z: 1)
     return [force.z, -force.x, force.y].map { Int32(($0 * 1_000).rounded()) }

@@ -578,7 +578,7 @@ struct RingMeasuring {
 
   fileprivate mutating func keepAlive(now: MonotonicTime) { end = now.advanced(by: Self.patience) }
 
-  /// The frame that is due, if any.
+  /// Returns the frame that is due, if any.
   mutating func next(now: MonotonicTime) -> [UInt8]? {
     guard due <= now, !isOver else { return nil }
     defer { number += 1 }
@@ -600,7 +600,7 @@ struct RingWorkout {
   /// When the next report is due; `nil` while the workout is paused.
   private(set) var due: MonotonicTime?
 
-  /// The workout after a request of the host; `nil` if there is none.
+  /// Returns the workout after a request of the host, or `nil` if there is none.
   static func after(
     _ action: RingSportAction, _ sport: RingSport, _ current: RingWorkout?, now: MonotonicTime
   ) -> RingWorkout? {
@@ -616,7 +616,7 @@ struct RingWorkout {
 
   private init(sport: RingSport, due: MonotonicTime) { (self.sport, self.due) = (sport, due) }
 
-  /// The report that is due, if any.
+  /// Returns the report that is due, if any.
   mutating func next(now: MonotonicTime) -> [UInt8]? {
     guard let due, due <= now else { return nil }
     self.due = due.advanced(by: Self.interval)

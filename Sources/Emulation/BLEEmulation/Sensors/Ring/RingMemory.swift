@@ -46,7 +46,7 @@ struct RingMemory {
     return (try? RingDateTime(secondsSince1970: seconds, convention: .utc).date) ?? clockStart.date
   }
 
-  /// The minute of the day at which a day's log ends.
+  /// Returns the minute of the day at which a day's log ends.
   private func end(_ daysAgo: Int, _ now: MonotonicTime) -> Int {
     let clock = clock(now)
     return daysAgo == 0 ? Int(clock.hour) * 60 + Int(clock.minute) : 1439
@@ -187,7 +187,7 @@ struct RingMemory {
 
   // MARK: Big data
 
-  /// The response to a message; `nil` to send none, because rings ignore unknown messages.
+  /// Returns the response to a message; `nil` to send none, because rings ignore unknown messages.
   func answer(_ request: RingBigDataRequest, now: MonotonicTime) -> RingBigData? {
     let days = 0..<storedDayCount
     switch request {
@@ -243,7 +243,8 @@ struct RingMemory {
     }
   }
 
-  /// Number of days ago, 30, number of packets, index, then hundredths of a degree; 20 values per packet.
+  /// Returns the number of days ago, 30, number of packets, index, then hundredths of a degree; 20 values per
+  /// packet.
   private func intervalTemperatures(_ day: UInt8, _ packet: UInt8, _ now: MonotonicTime) -> [UInt8] {
     let last = end(Int(day), now) / 30
     let tenths = history.temperatures(date(Int(day), now))
@@ -282,7 +283,7 @@ public struct RingHistory: Hashable, Sendable {
     public let calories: UInt16
   }
 
-  /// Heart rate in beats per minute, every five minutes; 0 if the wearer moved too much.
+  /// Returns heart rate in beats per minute, every five minutes, or 0 if the wearer moved too much.
   public func heartRates(_ date: RingDate) -> [UInt8] {
     (0..<288).map { slot in
       number(date, .heartRate, slot, 20) == 0 ? 0 : UInt8(58 + number(date, .heartRate, slot + 1000, 40))
@@ -294,12 +295,12 @@ public struct RingHistory: Hashable, Sendable {
     (0..<48).map { UInt8(20 + number(date, .stress, $0, 40)) }
   }
 
-  /// Heart rate variability in milliseconds, at full hours only, as in an RT11CR.
+  /// Returns heart rate variability in milliseconds, at full hours only, as in an RT11CR.
   public func heartRateVariability(_ date: RingDate) -> [UInt8] {
     (0..<48).map { $0.isMultiple(of: 2) ? UInt8(30 + number(date, .variability, $0, 30)) : 0 }
   }
 
-  /// Activity per hour. Hours without a step are left out.
+  /// Returns activity per hour. Hours without a step are left out.
   public func activity(_ date: RingDate) -> [Activity] {
     (7..<22).compactMap { hour in
       let steps = number(date, .activity, hour, 900)
@@ -310,17 +311,17 @@ public struct RingHistory: Hashable, Sendable {
     }
   }
 
-  /// Oxygen saturation in percent, every hour.
+  /// Returns oxygen saturation in percent, every hour.
   public func oxygen(_ date: RingDate) -> [UInt8] {
     (0..<24).map { UInt8(95 + number(date, .oxygen, $0, 5)) }
   }
 
-  /// Temperature in tenths of a degree Celsius, every half hour.
+  /// Returns the temperature in tenths of a degree Celsius, every half hour.
   public func temperatures(_ date: RingDate) -> [Int] {
     (0..<48).map { 340 + number(date, .temperature, $0, 25) }
   }
 
-  /// The night that ended on this day: its start in minutes from midnight, and its stages.
+  /// Returns the night that ended on this day: its start in minutes from midnight, and its stages.
   public func night(_ date: RingDate) -> (startMinute: Int, stages: [RingSleep.Span]) {
     let stages: [RingSleep.Stage] = [.light, .deep, .light, .rapidEyeMovement, .light, .awake, .light]
     let spans = stages.indices.map { index in
@@ -329,7 +330,7 @@ public struct RingHistory: Hashable, Sendable {
     return (number(date, .sleep, 100, 60) - 40, spans)
   }
 
-  /// The one manual measurement of a day: minute of the day and beats per minute.
+  /// Returns the one manual measurement of a day: minute of the day and beats per minute.
   public func manualHeartRate(_ date: RingDate) -> (minute: Int, beatsPerMinute: UInt8) {
     (number(date, .manual, 0, 1440), UInt8(60 + number(date, .manual, 1, 40)))
   }
@@ -339,7 +340,7 @@ public struct RingHistory: Hashable, Sendable {
     case stress, variability, activity, oxygen, temperature, sleep, manual
   }
 
-  /// A pseudorandom number in 0 … bound − 1 (splitmix64).
+  /// Returns a pseudorandom number in 0 … bound − 1 (splitmix64).
   private func number(_ date: RingDate, _ kind: Kind, _ index: Int, _ bound: Int) -> Int {
     var state = seed &* 0x9E37_79B9_7F4A_7C15
     for part in [UInt64(date.timestamp / 86_400), kind.rawValue, UInt64(index)] {

@@ -78,7 +78,8 @@ struct RingSignal {
     }
   }
 
-  /// An optical frame: value, maximum, minimum and difference, all big-endian; byte 10 is 1 in the captures.
+  /// Returns an optical frame: value, maximum, minimum and difference, all big-endian; byte 10 is 1 in the
+  /// captures.
   private mutating func optical(_ subtype: Subtype, _ bounds: Bounds, _ seconds: Double) -> Frame {
     // At rest the wave takes 90 % of the range, so that it stays within the bounds with the noise. Otherwise
     // it may exceed them, as in real rings.
@@ -95,7 +96,7 @@ struct RingSignal {
     return Self.summed(frame)
   }
 
-  /// An accelerometer frame: the hand's acceleration with noise.
+  /// Returns an accelerometer frame: the hand's acceleration with noise.
   private mutating func acceleration(_ seconds: Double) -> Frame {
     var frame = Self.start(.accelerometer)
     let force = motion.force(at: seconds)
@@ -140,7 +141,7 @@ struct RingSignal {
     return Double(chance >> 11) < dropoutRate * Double(1 << 53 as UInt64)
   }
 
-  /// A pseudorandom number in −amplitude … amplitude, from a linear congruential generator.
+  /// Returns a pseudorandom number in −amplitude … amplitude, from a linear congruential generator.
   private mutating func nextNoise(_ amplitude: Int) -> Int {
     noise = noise &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
     return Int(noise >> 40) % (2 * amplitude + 1) - amplitude

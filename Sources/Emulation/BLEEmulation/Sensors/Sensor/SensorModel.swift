@@ -75,7 +75,7 @@ extension SensorModel {
 }
 
 extension [GATTServiceDescription] {
-  /// The Device Information and Battery services, which most sensors have.
+  /// Returns the Device Information and Battery services, which most sensors have.
   static func sensorServices(model: String, batteryPercent: UInt8) -> [GATTServiceDescription] {
     typealias Characteristic = GATTCharacteristicDescription
     func text(_ uuid: BluetoothUUID, _ text: String) -> Characteristic {
@@ -94,7 +94,7 @@ extension [GATTServiceDescription] {
   }
 }
 
-/// A number that rises and falls linearly. The result is the same on every machine.
+/// Returns a number that rises and falls linearly. The result is the same on every machine.
 ///
 /// - Parameters:
 ///   - range: from the lower bound at 0 to the upper bound at half a period, and back.

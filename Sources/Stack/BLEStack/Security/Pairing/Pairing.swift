@@ -306,7 +306,7 @@ public struct Pairing {
     while !isAsking, !isOver, !held.isEmpty { take(held.removeFirst()) }
   }
 
-  /// Whether a PDU has no effect: one before the Pairing Request, or a key that is not expected.
+  /// Returns whether a PDU has no effect: one before the Pairing Request, or a key that is not expected.
   private func isUseless(_ pdu: SecurityManagerPDU) -> Bool {
     switch step {
     case .features: role == .responder && pdu.code != .pairingRequest
