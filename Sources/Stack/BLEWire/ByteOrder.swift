@@ -8,7 +8,7 @@ extension Span where Element == UInt8 {
     UInt32(u16(at: offset)) | UInt32(self[offset + 2]) << 16
   }
 
-  /// A single bounds check lets the compiler merge the bytes into one load.
+  /// Reads a little-endian number. A single bounds check lets the compiler merge the bytes into one load.
   @inlinable package func u32(at offset: Int) -> UInt32 {
     let octets = extracting(offset...)
     precondition(octets.count >= 4, "the bytes are not there")
@@ -41,7 +41,7 @@ extension Span where Element == UInt8 {
     DeviceAddress(bits: UInt64(u32(at: offset)) | UInt64(u16(at: offset + 4)) << 32, type: type)
   }
 
-  /// Reads a UUID of 2, 4 or 16 bytes; `nil` for any other size.
+  /// Reads a UUID of 2, 4 or 16 bytes. Returns `nil` for any other size.
   @inlinable package func uuid(at offset: Int, byteCount: Int) -> BluetoothUUID? {
     switch byteCount {
     case 2: BluetoothUUID(u16(at: offset))
@@ -59,8 +59,8 @@ extension Span where Element == UInt8 {
 }
 
 extension OutputSpan where Element == UInt8 {
-  /// Checks the capacity once before several bytes are appended one by one. In a function without branches
-  /// the optimiser merges the appends into one store. Therefore the functions below are not inlined.
+  /// Checks the capacity once before several bytes are appended one by one. The optimiser merges the appends
+  /// into one store if their function has no branches. Therefore the functions below are not inlined.
   @inlinable @inline(__always) func requireRoom(_ byteCount: Int) {
     precondition(capacity >= byteCount && count <= capacity &- byteCount, "no room for the bytes")
   }
@@ -131,7 +131,7 @@ extension OutputSpan where Element == UInt8 {
     append(u16: UInt16(truncatingIfNeeded: address.bits >> 32))
   }
 
-  /// Appends the 16-bit form if there is one, which every ATT PDU allows.
+  /// Appends the 16-bit form of the UUID if it exists, otherwise the 128-bit form. Every ATT PDU allows both.
   @inlinable package mutating func append(_ uuid: BluetoothUUID) {
     if let short = uuid.short { append(u16: short) } else { append(wide: uuid) }
   }

@@ -107,7 +107,7 @@ extension Span where Element == UInt8 {
     try require(byteCount, of: opcode, or: opcode)
   }
 
-  /// Like `require(_:of:)`, for two PDUs with the same fields.
+  /// Checks the size of a PDU, and that its opcode is one of two. For two PDUs with the same fields.
   @inlinable func require(_ byteCount: Int, of opcode: ATTOpcode, or other: ATTOpcode) throws(WireError) {
     try require(byteCount, .att)
     guard self[0] == opcode.rawValue || self[0] == other.rawValue else {
@@ -115,7 +115,7 @@ extension Span where Element == UInt8 {
     }
   }
 
-  /// Like `require`, for a PDU of fixed length.
+  /// Checks that a PDU has exactly this size and this opcode.
   ///
   /// - Throws: `lengthMismatch` for additional bytes; otherwise like `require`.
   @inlinable func requireExactly(_ byteCount: Int, of opcode: ATTOpcode) throws(WireError) {
@@ -126,14 +126,14 @@ extension Span where Element == UInt8 {
   }
 }
 
-/// ATT_MTU limits and the fixed L2CAP channel. Core 5.4, Vol 3, Part F, 3.2.8 and Part G, 5.1.1.
+/// Limits of ATT_MTU, and the fixed L2CAP channel of ATT. Core 5.4, Vol 3, Part F, 3.2.8 and Part G, 5.1.1.
 public enum ATT {
-  /// MTU of an LE bearer until it is exchanged.
+  /// ATT_MTU of an LE bearer before an MTU exchange, in bytes.
   public static let defaultMTU = 23
-  /// Enough for one Prepare Write to carry a 512-byte value; a larger MTU has no benefit.
+  /// Largest useful ATT_MTU, in bytes: one Prepare Write can carry a 512-byte value.
   public static let maximumMTU = 517
   /// Maximum size of an attribute value. Core 5.4, Vol 3, Part F, 3.2.9.
   public static let maximumValueByteCount = 512
-  /// The L2CAP channel of the unenhanced bearer.
+  /// L2CAP channel of the unenhanced ATT bearer.
   public static let channelID: UInt16 = 0x0004
 }

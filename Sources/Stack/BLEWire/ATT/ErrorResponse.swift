@@ -76,6 +76,8 @@ public struct ATTErrorCode: RawRepresentable, Hashable, Sendable, BitwiseCopyabl
     self.code = code
   }
 
+  /// Decodes an Error Response.
+  ///
   /// - Throws: `lengthMismatch` unless the PDU has exactly 5 bytes; `unexpectedOpcode` for another PDU.
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
     guard pdu.count == Self.byteCount else {

@@ -18,6 +18,8 @@
     self.mtu = mtu
   }
 
+  /// Decodes an Exchange MTU Request or Response.
+  ///
   /// - Throws: `truncated` or `lengthMismatch` unless the PDU has exactly 3 bytes; `unexpectedOpcode` for
   ///   another PDU.
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {

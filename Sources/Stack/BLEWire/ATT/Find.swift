@@ -37,11 +37,13 @@
   }
 }
 
-/// Handles with their types; all UUIDs have the same size. Core 5.4, Vol 3, Part F, 3.4.3.2.
+/// Handles and types of attributes. All types have the same UUID size. Core 5.4, Vol 3, Part F, 3.4.3.2.
 @frozen public struct FindInformationResponse: ~Escapable {
   @usableFromInline let entries: Span<UInt8>
   @usableFromInline let uuidByteCount: Int
 
+  /// Decodes a Find Information Response.
+  ///
   /// - Throws: `invalidValue` for a format other than 1 or 2, `lengthMismatch` for an empty list or an
   ///   incomplete entry.
   @_lifetime(copy pdu)

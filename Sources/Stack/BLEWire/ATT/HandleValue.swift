@@ -6,6 +6,8 @@
   public let handle: AttributeHandle
   public let value: Span<UInt8>
 
+  /// Decodes a Handle Value Notification.
+  ///
   /// - Throws: `truncated` for fewer than 3 bytes, `unexpectedOpcode` for another PDU.
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {

@@ -59,6 +59,8 @@
     self.type = type
   }
 
+  /// Decodes a Read By Type Request or Read By Group Type Request.
+  ///
   /// - Throws: `lengthMismatch` unless the UUID has 2 or 16 bytes.
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
     try pdu.require(7, of: .readByTypeRequest, or: .readByGroupTypeRequest)
@@ -84,6 +86,8 @@
   /// Size of an entry (handle and value) in bytes.
   public let entryByteCount: Int
 
+  /// Decodes a Read By Type Response.
+  ///
   /// - Throws: `invalidValue` for an entry length under 2, `lengthMismatch` for an empty list or an
   ///   incomplete entry.
   @_lifetime(copy pdu)
@@ -115,6 +119,8 @@
   /// Size of an entry (first handle, last handle and value) in bytes.
   public let entryByteCount: Int
 
+  /// Decodes a Read By Group Type Response.
+  ///
   /// - Throws: `invalidValue` for an entry length under 4, `lengthMismatch` for an empty list or an
   ///   incomplete entry.
   @_lifetime(copy pdu)
@@ -135,7 +141,7 @@
     return HandleRange(start: entries.handle(at: offset), end: entries.handle(at: offset + 2))
   }
 
-  /// UUID of the group; `nil` unless the value has 2 or 16 bytes.
+  /// Returns the UUID of a group, or `nil` unless the value has 2 or 16 bytes.
   @inlinable public func uuid(_ index: Int) -> BluetoothUUID? {
     entryByteCount == 6 || entryByteCount == 20
       ? entries.uuid(at: index * entryByteCount + 4, byteCount: entryByteCount - 4) : nil
@@ -149,6 +155,8 @@
   public let opcode: ATTOpcode
   @usableFromInline let octets: Span<UInt8>
 
+  /// Decodes a Read Multiple Request or Read Multiple Variable Request.
+  ///
   /// - Throws: `truncated` for fewer than two handles, `lengthMismatch` for an incomplete handle.
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
@@ -164,6 +172,8 @@
 
   @inlinable public subscript(index: Int) -> AttributeHandle { octets.handle(at: index * 2) }
 
+  /// Encodes a Read Multiple Request or Read Multiple Variable Request.
+  ///
   /// - Precondition: at least two handles.
   @inlinable public static func encode(
     _ opcode: ATTOpcode, _ handles: Span<AttributeHandle>, into output: inout OutputSpan<UInt8>
@@ -186,8 +196,8 @@
     tuples = pdu.extracting(1...)
   }
 
-  /// Passes each value to `body`, in order, with the attribute's full length in bytes. That length exceeds
-  /// the size of the last value if the value did not fit.
+  /// Passes each value to `body`, in order, with the full length of the attribute in bytes. If the last value
+  /// did not fit into the PDU, the full length is greater than the number of bytes in `value`.
   ///
   /// - Throws: `truncated` for an incomplete length field.
   @inlinable public func forEach(

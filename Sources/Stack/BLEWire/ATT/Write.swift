@@ -81,6 +81,8 @@
 
   @inlinable public init(_ action: Action) { self.action = action }
 
+  /// Decodes an Execute Write Request.
+  ///
   /// - Throws: `invalidValue` for flags other than 0 and 1.
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
     try pdu.requireExactly(2, of: .executeWriteRequest)

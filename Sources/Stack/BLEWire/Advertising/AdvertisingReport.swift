@@ -44,7 +44,7 @@
     self.data = data
   }
 
-  /// Combines several reports: the fields of the last one, with the data of all of them.
+  /// Creates one report from several: the fields of the last report, and the data of all reports.
   @_lifetime(copy data)
   @inlinable package init(
     _ last: borrowing AdvertisingReport, properties: Properties, data: Span<UInt8>
@@ -79,6 +79,8 @@
   @usableFromInline let reports: Span<UInt8>
   @usableFromInline let form: LESubevent
 
+  /// Checks that an LE Meta event contains advertising reports.
+  ///
   /// - Parameter parameters: parameters of the LE Meta event, including the subevent code.
   /// - Throws: `invalidValue` unless the subevent contains advertising reports.
   @_lifetime(copy parameters)
@@ -148,8 +150,8 @@ extension AdvertisingReport {
   /// Maximum data size of one report in a 255-byte event.
   private static var pieceByteCount: Int { 229 }
 
-  /// Passes the report to `body` as LE Meta events, so that it can be written to a log. Uses extended events,
-  /// because they have fields for everything in a report. Core 5.4, Vol 4, Part E, 7.7.65.13.
+  /// Encodes the report for a log, as one or more LE Meta events. Uses extended events, because a legacy
+  /// event lacks some fields of a report. Core 5.4, Vol 4, Part E, 7.7.65.13.
   ///
   /// - Parameter body: called with event code, length and parameters, once per 229 bytes of data.
   package func events(_ body: (Span<UInt8>) -> Void) {

@@ -45,6 +45,8 @@ public struct CharacteristicProperties: RawRepresentable, Hashable, Sendable, Bi
     self.uuid = uuid
   }
 
+  /// Decodes the value of a characteristic declaration.
+  ///
   /// - Throws: `lengthMismatch` unless the value has 5 or 19 bytes.
   @inlinable public init(validating value: Span<UInt8>) throws(WireError) {
     guard value.count == 5 || value.count == 19,

@@ -8,6 +8,8 @@
   /// A client may write the Characteristic User Description descriptor.
   public static let writableAuxiliaries = CharacteristicExtendedProperties(rawValue: 0x0002)
 
+  /// Decodes the value of a Characteristic Extended Properties descriptor.
+  ///
   /// - Throws: `lengthMismatch` unless the value has 2 bytes.
   @inlinable public init(validating value: Span<UInt8>) throws(WireError) {
     guard value.count == 2 else {
@@ -32,13 +34,14 @@
 
   /// Code of the data type. Bluetooth Assigned Numbers, 2.4.1.
   public let format: UInt8
-  /// Exponent of the power of ten that integers are multiplied by.
+  /// Decimal exponent: an integer value is multiplied by ten to this power.
   public let exponent: Int8
   /// Unit, a 16-bit UUID. Bluetooth Assigned Numbers, 3.5.
   public let unit: UInt16
-  /// Organisation that defines `description`; 1 is the SIG (Bluetooth Assigned Numbers, 2.4.2).
+  /// Organisation that defines the numbers in `description`. 1 is the SIG (Bluetooth Assigned Numbers,
+  /// 2.4.2).
   public let nameSpace: UInt8
-  /// Distinguishes similar values: first, left, inside, …
+  /// Number that distinguishes similar values, such as first, left or inside.
   public let description: UInt16
 
   @inlinable public init(
@@ -51,6 +54,8 @@
     self.description = description
   }
 
+  /// Decodes the value of a Characteristic Presentation Format descriptor.
+  ///
   /// - Throws: `lengthMismatch` unless the value has 7 bytes.
   @inlinable public init(validating value: Span<UInt8>) throws(WireError) {
     guard value.count == Self.byteCount else {
@@ -80,6 +85,8 @@
 @frozen public struct CharacteristicAggregateFormat: ~Escapable {
   @usableFromInline let handles: Span<UInt8>
 
+  /// Decodes the value of a Characteristic Aggregate Format descriptor.
+  ///
   /// - Throws: `lengthMismatch` for an empty list or an incomplete handle.
   @_lifetime(copy value)
   @inlinable public init(validating value: Span<UInt8>) throws(WireError) {

@@ -57,6 +57,8 @@ public struct HCIOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
     self.parameters = parameters
   }
 
+  /// Decodes a command packet.
+  ///
   /// - Parameter packet: the packet without its H4 type byte.
   @_lifetime(copy packet)
   @inlinable public init(validating packet: Span<UInt8>) throws(WireError) {
@@ -84,13 +86,15 @@ public protocol HCICommand: Sendable {
   func encodeParameters(into output: inout OutputSpan<UInt8>)
 }
 
-/// A command whose Command Complete returns more than the status.
+/// A command that returns more than a status in its Command Complete event.
 public protocol HCIQuery: HCICommand {
   associatedtype Reply: HCIReply
 }
 
-/// Return parameters of a Command Complete.
+/// Return parameters of a Command Complete event.
 public protocol HCIReply: Hashable, Sendable {
+  /// Decodes the return parameters.
+  ///
   /// - Parameter returned: the return parameters after the status byte.
   init(validating returned: Span<UInt8>) throws(WireError)
 }

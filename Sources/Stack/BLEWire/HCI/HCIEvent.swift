@@ -12,6 +12,8 @@
     self.parameters = parameters
   }
 
+  /// Decodes an event packet.
+  ///
   /// - Parameter packet: the packet without its H4 type byte.
   @_lifetime(copy packet)
   @inlinable public init(validating packet: Span<UInt8>) throws(WireError) {
@@ -68,7 +70,7 @@ public struct LESubevent: RawRepresentable, Hashable, Sendable, BitwiseCopyable 
 }
 
 extension Span where Element == UInt8 {
-  /// Checks the parameters of an LE Meta event, including the subevent code. Additional bytes are allowed.
+  /// Checks the size and subevent code of an LE Meta event. Additional bytes are allowed.
   ///
   /// - Throws: `truncated`, or `unexpectedOpcode` for another subevent.
   @inlinable func require(_ byteCount: Int, of subevent: LESubevent) throws(WireError) {
@@ -79,13 +81,13 @@ extension Span where Element == UInt8 {
   }
 }
 
-/// The response to most commands. Core 5.4, Vol 4, Part E, 7.7.14.
+/// The response to most commands: the command has completed. Core 5.4, Vol 4, Part E, 7.7.14.
 @frozen public struct CommandComplete: ~Escapable {
-  /// Number of further commands that the controller accepts now.
+  /// Number of commands that the controller can accept now.
   public let credits: UInt8
   /// Opcode of the command; 0 if the event only updates the credits.
   public let opcode: HCIOpcode
-  /// Begin with the status for nearly every command.
+  /// Return parameters of the command. For nearly every command, the first byte is the status.
   public let returnParameters: Span<UInt8>
 
   @_lifetime(copy returnParameters)

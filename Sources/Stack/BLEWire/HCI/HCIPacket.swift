@@ -8,7 +8,7 @@ public struct HCIPacketType: RawRepresentable, Hashable, Sendable, BitwiseCopyab
   public static let sco = HCIPacketType(rawValue: 0x03)
   public static let event = HCIPacketType(rawValue: 0x04)
   public static let iso = HCIPacketType(rawValue: 0x05)
-  /// Not HCI: control packets of `/dev/vhci`.
+  /// Control packet of `/dev/vhci`; not part of HCI.
   public static let vendor = HCIPacketType(rawValue: 0xFF)
 }
 
@@ -39,7 +39,7 @@ public struct HCIStatus: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public static let unspecifiedError = HCIStatus(rawValue: 0x1F)
   public static let unacceptableConnectionParameters = HCIStatus(rawValue: 0x3B)
 
-  /// Name of the code in the specification; `other` for an unknown code. A feature that LE shares with BR/EDR
+  /// Name of the code in the specification; `other` for an unknown code. A code that LE shares with BR/EDR
   /// has its LE name.
   public var name: StaticString { rawValue < 0x24 ? lowName : highName }
 
@@ -123,8 +123,8 @@ public struct HCIStatus: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Role of a packet in a sequence of requests and responses. Depends only on the packet's first bytes, so
-/// truncated or corrupt packets have a role too.
+/// Role of an HCI packet in a sequence of requests and responses. Depends only on the packet's first bytes,
+/// so truncated or corrupt packets have a role too.
 public enum HCIPacketRole: Hashable, Sendable {
   case command(HCIOpcode)
   /// Command Complete or Command Status of this command; opcode 0 if the event only updates the credits.
@@ -134,6 +134,8 @@ public enum HCIPacketRole: Hashable, Sendable {
   case disconnection(ConnectionHandle)
   case other
 
+  /// Determines the role of a packet.
+  ///
   /// - Parameter packet: the packet, preceded by its H4 type byte.
   public init(_ packet: Span<UInt8>) {
     self = .other

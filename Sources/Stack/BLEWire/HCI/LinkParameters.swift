@@ -13,7 +13,7 @@ public struct LinkParameters: Hashable, Sendable, BitwiseCopyable {
     self.supervisionTimeout = supervisionTimeout
   }
 
-  /// All 0: the parameters are unknown.
+  /// Placeholder for unknown parameters: all fields are 0.
   package static let untold = LinkParameters(interval: 0, latency: 0, supervisionTimeout: 0)
 
   public var intervalMilliseconds: Double { Double(interval) * 1.25 }
@@ -88,7 +88,7 @@ public struct ReadRSSI: HCIQuery {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(u16: handle.rawValue) }
 }
 
-/// Requests the LE features of the peer. A separate event reports them. Core 5.4, Vol 4, Part E, 7.8.21.
+/// Requests the LE features of the peer. A separate event has the result. Core 5.4, Vol 4, Part E, 7.8.21.
 public struct LEReadRemoteFeatures: HCICommand {
   public static let opcode = HCIOpcode.leReadRemoteFeatures
   public let handle: ConnectionHandle
@@ -98,7 +98,7 @@ public struct LEReadRemoteFeatures: HCICommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(u16: handle.rawValue) }
 }
 
-/// Requests the version and manufacturer of the peer's link layer. A separate event reports them. Core 5.4,
+/// Requests the version and manufacturer of the peer's link layer. A separate event has the result. Core 5.4,
 /// Vol 4, Part E, 7.1.23.
 public struct ReadRemoteVersionInformation: HCICommand {
   public static let opcode = HCIOpcode.readRemoteVersionInformation

@@ -5,7 +5,7 @@ public enum RandomAddressKind: UInt8, Hashable, Sendable, BitwiseCopyable {
   case reserved = 0b10
   case `static` = 0b11
 
-  /// Returns `nil` for a public address.
+  /// Determines the type of a random address. Returns `nil` for a public address.
   public init?(_ address: DeviceAddress) {
     guard address.type == .random else { return nil }
     // `init(rawValue:)` never fails: every value of the two bits has a case.
@@ -27,11 +27,10 @@ extension DeviceAddress {
     }
   }
 
-  /// Creates a static address, which a device keeps until it is switched off. Core 5.4, Vol 6, Part B,
-  /// 1.3.2.1.
+  /// Creates a static address, which a device keeps until power-off. Core 5.4, Vol 6, Part B, 1.3.2.1.
   ///
   /// - Parameter randomBits: the low 46 bits are used.
-  /// - Returns: `nil` if these bits are all zeros or all ones, which is not allowed.
+  /// - Returns: `nil` if the low 46 bits are all zeros or all ones, which is not allowed.
   public static func randomStatic(_ randomBits: UInt64) -> DeviceAddress? {
     random(.static, randomBits)
   }
@@ -41,7 +40,7 @@ extension DeviceAddress {
   /// - Parameters:
   ///   - randomBits: the low 46 bits are used.
   ///   - own: the device's public address; the result must differ from it.
-  /// - Returns: `nil` if these bits are all zeros or all ones, or if the address equals `own`.
+  /// - Returns: `nil` if the low 46 bits are all zeros or all ones, or if the address equals `own`.
   public static func nonResolvablePrivate(
     _ randomBits: UInt64, differingFrom own: DeviceAddress = .any
   ) -> DeviceAddress? {

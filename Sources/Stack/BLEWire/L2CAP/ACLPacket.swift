@@ -24,6 +24,8 @@
     self.data = data
   }
 
+  /// Decodes a packet.
+  ///
   /// - Parameter packet: the packet without its H4 type byte.
   /// - Throws: `truncated`, or `lengthMismatch` if the header's length differs from the actual one.
   @_lifetime(copy packet)

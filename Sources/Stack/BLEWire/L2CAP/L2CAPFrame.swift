@@ -17,6 +17,8 @@
     self.payload = payload
   }
 
+  /// Decodes a complete frame.
+  ///
   /// - Throws: `truncated`, or `lengthMismatch` unless the frame is complete.
   @_lifetime(copy frame)
   @inlinable public init(validating frame: Span<UInt8>) throws(WireError) {

@@ -16,7 +16,7 @@ public struct ReadAdvertisingFeatures: ManagementCommand {
 @frozen public struct AdvertisingFeatures: ~Escapable {
   @usableFromInline let reply: Span<UInt8>
 
-  /// Maximum number of instances; they are numbered from 1.
+  /// Maximum number of instances. Instances are numbered from 1.
   public var limit: UInt8 { reply[6] }
   /// Number of existing instances.
   public var count: Int { Int(reply[7]) }
@@ -28,7 +28,7 @@ public struct ReadAdvertisingFeatures: ManagementCommand {
     self.reply = reply
   }
 
-  /// Returns the number of an existing instance.
+  /// Returns the instance number of entry `index` in the reply.
   public func instance(_ index: Int) -> UInt8 { reply[8 + index] }
 
   /// The lowest free instance number; `nil` if all are in use.
@@ -44,8 +44,8 @@ public struct ReadAdvertisingFeatures: ManagementCommand {
   }
 }
 
-/// Creates an advertising instance of the kernel's host, or changes the parameters of an existing one. The
-/// instance is connectable and has no time limit. It outlives the socket. `AddExtendedAdvertisingData` sets
+/// Creates an advertising instance of the kernel's host, or changes the parameters of an existing instance.
+/// The instance is connectable, has no time limit, and outlives the socket. `AddExtendedAdvertisingData` sets
 /// its data and enables it. `mgmt-api.txt`, 0x0054, since Linux 5.11.
 public struct AddExtendedAdvertisingParameters: ManagementCommand {
   public static let opcode = ManagementOpcode.addExtendedAdvertisingParameters
@@ -83,14 +83,16 @@ public struct RemoveAdvertising: ManagementCommand {
 }
 
 #if !NO_ALLOCATIONS
-  /// Sets advertising data and scan response of an instance, which enables it. AD structures, up to the
-  /// controller's limit. `mgmt-api.txt`, 0x0055.
+  /// Sets the advertising data and scan response of an instance, and enables the instance. Both consist of AD
+  /// structures, up to the controller's limit. `mgmt-api.txt`, 0x0055.
   public struct AddExtendedAdvertisingData: ManagementCommand {
     public static let opcode = ManagementOpcode.addExtendedAdvertisingData
     public let instance: UInt8
     public let data: [UInt8]
     public let scanResponse: [UInt8]
 
+    /// Creates the command for this advertising data and scan response.
+    ///
     /// - Precondition: at most 251 bytes each.
     public init(_ instance: UInt8, _ data: [UInt8], scanResponse: [UInt8]) {
       precondition(max(data.count, scanResponse.count) <= LESetExtendedAdvertisingData.maximumByteCount)

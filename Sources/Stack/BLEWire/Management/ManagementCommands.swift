@@ -19,7 +19,7 @@ public protocol ManagementCommand: Sendable {
 }
 
 extension ManagementCommand {
-  /// Suffices for all commands of fixed length in this file.
+  /// Default of 7 bytes; sufficient for all commands of fixed length in this file.
   public var parameterByteCount: Int { 7 }
 }
 
@@ -37,8 +37,8 @@ public struct ControllerSettings: Hashable, Sendable, BitwiseCopyable {
   public var isPowered: Bool { bits & 1 != 0 }
   public var isLowEnergy: Bool { bits & 1 << 9 != 0 }
   public var isBondable: Bool { bits & 1 << 4 != 0 }
-  /// Whether advertising is on as set by `btmgmt advertising`. Does not include advertising by instances or
-  /// HCI commands.
+  /// Whether the adapter's advertising setting is on, as set by `btmgmt advertising`. Does not include
+  /// advertising by instances or HCI commands.
   public var isAdvertising: Bool { bits & 1 << 10 != 0 }
   public var hasSecureConnections: Bool { bits & 1 << 11 != 0 }
 
@@ -48,6 +48,8 @@ public struct ControllerSettings: Hashable, Sendable, BitwiseCopyable {
 
   public init(bits: UInt32) { self.bits = bits }
 
+  /// Decodes the current settings.
+  ///
   /// - Parameter reply: reply to Read Controller Information: address, version, manufacturer, supported
   ///   settings, current settings, class, names.
   public init(informationReply reply: Span<UInt8>) throws(WireError) {
@@ -57,7 +59,8 @@ public struct ControllerSettings: Hashable, Sendable, BitwiseCopyable {
 }
 
 /// Discovers devices with public and random LE addresses by active scanning for about 10 s. All programs
-/// share the kernel's one discovery: the status is `busy` while it is on. `mgmt-api.txt`, 0x0023.
+/// share the kernel's one discovery: the status is `busy` while a discovery is running. `mgmt-api.txt`,
+/// 0x0023.
 public struct StartDiscovery: ManagementCommand {
   public static let opcode = ManagementOpcode.startDiscovery
   /// One bit per address type: LE public, LE random.
@@ -67,8 +70,8 @@ public struct StartDiscovery: ManagementCommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(Self.lowEnergy) }
 }
 
-/// Stops a discovery of the same address types, including one that another program started. The status is
-/// `rejected` if none is on. `mgmt-api.txt`, 0x0024.
+/// Stops a discovery of the same address types, even if another program started it. The status is `rejected`
+/// if no discovery is running. `mgmt-api.txt`, 0x0024.
 public struct StopDiscovery: ManagementCommand {
   public static let opcode = ManagementOpcode.stopDiscovery
 
@@ -93,6 +96,8 @@ public struct ConnectionInformation: Hashable, Sendable, BitwiseCopyable {
   /// RSSI in dBm; `nil` if it is unknown (127).
   public let rssi: Int8?
 
+  /// Decodes the reply to Get Connection Information.
+  ///
   /// - Parameter reply: address, RSSI, transmit power, maximum transmit power.
   public init(validating reply: Span<UInt8>) throws(WireError) {
     try reply.require(10, .management)
@@ -104,9 +109,9 @@ public struct ConnectionInformation: Hashable, Sendable, BitwiseCopyable {
   /// Sets the connection parameters that the kernel requests when it connects to these devices.
   /// `mgmt-api.txt`, 0x0035.
   ///
-  /// The kernel first deletes all entries except those of devices that it connects to on its own
+  /// The kernel first deletes all stored parameters, except for devices that it connects to automatically
   /// (`load_conn_param` in `net/bluetooth/mgmt.c`, `hci_conn_params_clear_disabled` in `hci_core.c`). No
-  /// command reads them.
+  /// command reads the stored parameters.
   public struct LoadConnectionParameters: ManagementCommand {
     public struct Entry: Hashable, Sendable {
       /// Identity address of the device if it is bonded.

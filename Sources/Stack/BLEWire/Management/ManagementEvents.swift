@@ -18,6 +18,8 @@ public struct ManagementEventCode: RawRepresentable, Hashable, Sendable, Bitwise
   /// Parameters of the reply; empty for a Command Status.
   public let parameters: Span<UInt8>
 
+  /// Decodes a reply.
+  ///
   /// - Parameter event: parameters of a Command Complete or Command Status.
   @_lifetime(copy event)
   @inlinable public init(validating event: Span<UInt8>) throws(WireError) {
@@ -28,7 +30,8 @@ public struct ManagementEventCode: RawRepresentable, Hashable, Sendable, Bitwise
   }
 }
 
-/// Reports that the kernel's discovery has started or ended, for any program. `mgmt-api.txt`, event 0x0013.
+/// Reports that the kernel's discovery has started or ended. Any program may have caused the change.
+/// `mgmt-api.txt`, event 0x0013.
 public struct Discovering: Hashable, Sendable, BitwiseCopyable {
   /// One bit per address type: BR/EDR, LE public, LE random.
   public let addressTypes: UInt8
@@ -50,6 +53,8 @@ public struct Discovering: Hashable, Sendable, BitwiseCopyable {
   public let isLowEnergy: Bool
   public let report: AdvertisingReport
 
+  /// Decodes the event.
+  ///
   /// - Throws: `lengthMismatch` if the length field differs from the actual length of the data.
   @_lifetime(copy event)
   public init(validating event: Span<UInt8>) throws(WireError) {

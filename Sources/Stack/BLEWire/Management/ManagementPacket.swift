@@ -83,7 +83,7 @@ public struct ManagementStatus: RawRepresentable, Hashable, Sendable, BitwiseCop
 }
 
 extension Span where Element == UInt8 {
-  /// Reads six bytes and the kernel's address type; `nil` for BR/EDR and unknown types.
+  /// Reads an address of six bytes and the kernel's address type. Returns `nil` for BR/EDR and unknown types.
   func managementAddress(at offset: Int) -> DeviceAddress? {
     switch self[offset + 6] {
     case 1: address(at: offset, type: .public)
@@ -94,7 +94,7 @@ extension Span where Element == UInt8 {
 }
 
 extension OutputSpan where Element == UInt8 {
-  /// Appends six bytes and the kernel's address type, which starts at 1 for LE.
+  /// Appends an address as six bytes and the kernel's address type, which starts at 1 for LE.
   mutating func append(management address: DeviceAddress) {
     append(address)
     append(address.type == .public ? 1 : 2)

@@ -106,7 +106,7 @@ public struct UserConfirmationReply: ManagementCommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(management: peer) }
 }
 
-/// Rejects what `UserConfirmationReply` confirms. `mgmt-api.txt`, 0x001D.
+/// Rejects a number comparison, or pairing without user verification. `mgmt-api.txt`, 0x001D.
 public struct UserConfirmationNegativeReply: ManagementCommand {
   public static let opcode = ManagementOpcode.userConfirmationNegativeReply
   public let peer: DeviceAddress
@@ -189,7 +189,7 @@ public struct ManagementLongTermKey: Hashable, Sendable {
     self.key = key
   }
 
-  /// Returns `nil` for a BR/EDR key.
+  /// Decodes a key. Returns `nil` for a BR/EDR key.
   fileprivate init?(_ octets: Span<UInt8>, at offset: Int) {
     guard let peer = octets.managementAddress(at: offset) else { return nil }
     self.init(
@@ -296,18 +296,21 @@ public enum ManagementSecurityEvent: Hashable, Sendable {
   }
 
   case longTermKey(ManagementLongTermKey, Keeping)
-  /// `met` is the private address that the device used when it paired; all zeros if it used none.
+  /// The device's identity resolving key. `met` is the private address that the device used when it paired;
+  /// all zeros if it used no private address.
   case identityKey(ManagementDeviceKey, met: DeviceAddress, Keeping)
   case signingKey(ManagementDeviceKey, of: Signer, Keeping)
   /// The user must confirm that the device shows the same number.
   case compare(DeviceAddress, UInt32)
-  /// The kernel asks whether to continue a pairing without user verification.
+  /// The kernel asks whether to continue pairing without user verification.
   case permit(DeviceAddress)
   case askPasskey(DeviceAddress)
   /// The user must type this passkey on the device; `typed` digits have been entered so far.
   case showPasskey(DeviceAddress, UInt32, typed: UInt8)
   case failed(DeviceAddress, ManagementStatus)
 
+  /// Decodes an event or request.
+  ///
   /// - Returns: `nil` for other events and for BR/EDR devices.
   /// - Throws: `truncated` if the parameters are too short for the event.
   public init?(_ code: ManagementEventCode, _ event: Span<UInt8>) throws(WireError) {

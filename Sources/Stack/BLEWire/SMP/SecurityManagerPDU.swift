@@ -99,6 +99,8 @@ public enum SecurityManagerPDU: Hashable, Sendable, BitwiseCopyable {
   /// Type of the key press, 0 … 4. Core 5.4, Vol 3, Part H, 3.5.8.
   case keypress(UInt8)
 
+  /// Decodes a PDU.
+  ///
   /// - Throws: `unexpectedOpcode` for an unknown code, `truncated` or `lengthMismatch` unless the PDU has the
   ///   length for its code, `invalidValue` for an invalid IO capability, OOB flag, key size or address type.
   public init(validating pdu: Span<UInt8>) throws(WireError) {
@@ -217,7 +219,7 @@ public struct AuthenticationRequirements: RawRepresentable, Hashable, Sendable, 
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
 
   public static let bonding = AuthenticationRequirements(rawValue: 0x01)
-  /// MITM protection.
+  /// Protection against a man in the middle (MITM).
   public static let authenticated = AuthenticationRequirements(rawValue: 0x04)
   public static let secureConnections = AuthenticationRequirements(rawValue: 0x08)
   public static let keypress = AuthenticationRequirements(rawValue: 0x10)
@@ -229,13 +231,13 @@ public struct KeyDistribution: RawRepresentable, Hashable, Sendable, BitwiseCopy
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-  /// Long-term key, EDIV and Rand. Ignored in Secure Connections.
+  /// Long-term key, EDIV and Rand. Ignored with Secure Connections.
   public static let encryption = KeyDistribution(rawValue: 0x01)
   /// Identity resolving key and identity address.
   public static let identity = KeyDistribution(rawValue: 0x02)
   /// Signature resolving key.
   public static let signing = KeyDistribution(rawValue: 0x04)
-  /// Derive a BR/EDR link key.
+  /// BR/EDR link key, derived from the LE long-term key.
   public static let link = KeyDistribution(rawValue: 0x08)
 }
 

@@ -12,10 +12,10 @@ public struct BluetoothUUID: Hashable, Sendable, BitwiseCopyable {
     self.low = low
   }
 
-  /// A UUID assigned by the SIG: `0000xxxx-0000-1000-8000-00805f9b34fb`.
+  /// Creates a UUID assigned by the SIG: `0000xxxx-0000-1000-8000-00805f9b34fb`.
   @inlinable public init(_ short: UInt16) { self.init(short32: UInt32(short)) }
 
-  /// A UUID assigned by the SIG, in the rarely used 32-bit form.
+  /// Creates a UUID assigned by the SIG, in the rarely used 32-bit form.
   @inlinable public init(short32: UInt32) {
     self.init(high: UInt64(short32) << 32 | 0x0000_1000, low: 0x8000_0080_5F9B_34FB)
   }
@@ -28,7 +28,7 @@ public struct BluetoothUUID: Hashable, Sendable, BitwiseCopyable {
     return UInt16(truncatingIfNeeded: high >> 32)
   }
 
-  /// Byte `index` of the 128-bit form in transmission order (little-endian).
+  /// Returns byte `index` of the 128-bit form in transmission order (little-endian).
   @inlinable public func octet(_ index: Int) -> UInt8 {
     UInt8(truncatingIfNeeded: index < 8 ? low >> (8 * UInt64(index)) : high >> (8 * UInt64(index - 8)))
   }

@@ -1,5 +1,5 @@
 #if !NO_ALLOCATIONS
-  /// Returns a number and what it counts: `1 row`, `2 rows`.
+  /// Returns a number followed by its noun: `1 row`, `2 rows`.
   ///
   /// - Parameters:
   ///   - number: the number.

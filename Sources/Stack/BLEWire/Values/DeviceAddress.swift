@@ -23,6 +23,8 @@ public struct DeviceAddress: Hashable, Sendable, BitwiseCopyable {
   public let bits: UInt64
   public let type: AddressType
 
+  /// Creates an address.
+  ///
   /// - Parameters:
   ///   - bits: the address in its low 48 bits; higher bits are ignored.
   ///   - type: public or random.
@@ -34,12 +36,12 @@ public struct DeviceAddress: Hashable, Sendable, BitwiseCopyable {
   /// `00:00:00:00:00:00`, the kernel's `BDADDR_ANY`.
   public static let any = DeviceAddress(bits: 0, type: .public)
 
-  /// Byte `index` in transmission order: byte 0 is the least significant.
+  /// Returns byte `index` in transmission order: byte 0 is the least significant.
   @inlinable public func octet(_ index: Int) -> UInt8 {
     UInt8(truncatingIfNeeded: bits >> (8 * UInt64(index)))
   }
 
-  /// The same number with another type.
+  /// Returns the same 48-bit address with another address type.
   @inlinable public func with(type: AddressType) -> DeviceAddress {
     DeviceAddress(bits: bits, type: type)
   }

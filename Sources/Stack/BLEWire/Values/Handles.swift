@@ -9,7 +9,7 @@ public struct AttributeHandle: RawRepresentable, Hashable, Comparable, Sendable,
   public static let first = AttributeHandle(0x0001)
   public static let last = AttributeHandle(0xFFFF)
 
-  /// The next handle; `nil` after 0xFFFF, where every discovery ends.
+  /// The next handle; `nil` after 0xFFFF, the last possible handle.
   @inlinable public var next: AttributeHandle? {
     rawValue == 0xFFFF ? nil : AttributeHandle(rawValue + 1)
   }

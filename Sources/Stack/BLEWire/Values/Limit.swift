@@ -1,7 +1,7 @@
-/// A bound on data that grows with outside input: a queue, a table, a cache, a document.
+/// Upper limit for data that grows with external input: a queue, a table, a cache, a document.
 ///
-/// Declare each limit once, where it is enforced, as a single `static let` of literals: `Tools/tidy` reads
-/// the declarations and writes them as a table into the threat model.
+/// Declare each limit once, next to the code that enforces it, as a single `static let` of literals.
+/// `Tools/tidy` reads the declarations and writes them as a table into the threat model.
 /// ```swift
 /// static let advertisers = Limit(
 ///   4_096, "advertisers of a scan", by: .air, whenFull: "the one heard longest ago is dropped",
@@ -25,14 +25,14 @@ public struct Limit: Hashable, Sendable {
   /// Maximum number of items, or of bytes if the description says so.
   public let count: Int
 
-  /// Describes a limit.
+  /// Creates a limit.
   ///
   /// - Parameters:
   ///   - count: maximum number of items.
   ///   - what: the limited items, in a few words.
   ///   - source: origin of the input.
   ///   - rule: what happens when the limit is exceeded.
-  ///   - counter: where a user can see that it happened.
+  ///   - counter: where a user can see that the limit was exceeded.
   @inlinable public init(
     _ count: Int, _ what: StaticString, by source: Source, whenFull rule: StaticString,
     counted counter: StaticString

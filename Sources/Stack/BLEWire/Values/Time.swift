@@ -23,7 +23,8 @@ public struct MonotonicTime: Hashable, Comparable, Sendable, BitwiseCopyable {
     a.nanoseconds < b.nanoseconds
   }
 
-  /// The time after a duration. Saturates at the first or last representable time, about 292 years away.
+  /// Returns the time after a duration. Saturates at the first or last representable time, about 292 years
+  /// away.
   @inlinable public func advanced(by duration: Duration) -> MonotonicTime {
     let parts = duration.components
     let (whole, isTooLong) = parts.seconds.multipliedReportingOverflow(by: 1_000_000_000)
@@ -39,7 +40,7 @@ public struct MonotonicTime: Hashable, Comparable, Sendable, BitwiseCopyable {
     .nanoseconds(TimeSpan(from: nanoseconds, to: other.nanoseconds).nanoseconds)
   }
 
-  /// The earlier of two deadlines; `nil` means no deadline.
+  /// Returns the earlier of two deadlines. `nil` means no deadline.
   @inlinable public static func earliest(_ a: MonotonicTime?, _ b: MonotonicTime?) -> MonotonicTime? {
     guard let a else { return b }
     guard let b else { return a }
@@ -58,7 +59,7 @@ public struct TimeSpan: Hashable, Comparable, Sendable, BitwiseCopyable {
 
   @inlinable public init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
 
-  /// The span between two times in nanoseconds on the same clock.
+  /// Creates the span between two times on the same clock. Both are in nanoseconds.
   @inlinable public init(from start: Int64, to end: Int64) {
     let (difference, isOver) = end.subtractingReportingOverflow(start)
     nanoseconds = !isOver ? difference : end < start ? .min : .max
@@ -79,19 +80,19 @@ public struct TimeSpan: Hashable, Comparable, Sendable, BitwiseCopyable {
 }
 
 extension ReceiveTime {
-  /// The span from `b` to `a`. Never traps, even if the clocks were stepped.
+  /// Returns the span from `b` to `a`. Never traps, even if the clocks were stepped.
   @inlinable public static func - (a: ReceiveTime, b: ReceiveTime) -> TimeSpan {
     TimeSpan(from: b.nanoseconds, to: a.nanoseconds)
   }
 
-  /// The time after a span. Saturates at the last representable time.
+  /// Returns the time after a span. Saturates at the last representable time.
   @inlinable public static func + (a: ReceiveTime, span: TimeSpan) -> ReceiveTime {
     ReceiveTime(nanoseconds: (TimeSpan(nanoseconds: a.nanoseconds) + span).nanoseconds)
   }
 }
 
 extension MonotonicTime {
-  /// The span from `b` to `a`.
+  /// Returns the span from `b` to `a`.
   @inlinable public static func - (a: MonotonicTime, b: MonotonicTime) -> TimeSpan {
     TimeSpan(from: b.nanoseconds, to: a.nanoseconds)
   }
@@ -127,7 +128,7 @@ extension MonotonicTime {
       return "\(digits(date.year, 4))-\(digits(date.month, 2))-\(digits(date.day, 2))"
     }
 
-    /// Returns the time of day with a truncated fraction of this many digits.
+    /// Returns the time of day. The fraction has `count` digits and is truncated.
     private func clock(digits count: Int) -> String {
       let seconds = nanosecondsOfDay / 1_000_000_000
       let fraction = digits(nanosecondsOfDay % 1_000_000_000, 9).prefix(count)

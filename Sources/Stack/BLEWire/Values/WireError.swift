@@ -38,7 +38,7 @@ public struct WireError: Error, Hashable, Sendable, BitwiseCopyable {
     self.reason = reason
   }
 
-  /// An error for a PDU with fewer bytes than its minimum size `needed`.
+  /// Returns an error for a PDU with fewer bytes than its minimum size `needed`.
   @inlinable public static func truncated(_ layer: Layer, needed: Int, available: Int) -> WireError {
     WireError(layer, offset: available, .truncated(needed: needed, available: available))
   }

@@ -5,8 +5,8 @@ extension HCIOpcode {
   public static let leSetAdvertisingEnable = HCIOpcode(group: 0x08, command: 0x00A)
 }
 
-/// Whether an advertiser can be connected to or scanned: the undirected legacy PDU types. Core 5.4, Vol 4,
-/// Part E, 7.8.5.
+/// Undirected legacy advertising PDU types. The type determines whether an advertiser accepts connections and
+/// scan requests. Core 5.4, Vol 4, Part E, 7.8.5.
 public enum AdvertisingKind: UInt8, Hashable, Sendable, BitwiseCopyable {
   /// Accepts connections and scan requests.
   case connectable = 0
@@ -24,6 +24,8 @@ public struct AdvertisingInterval: Hashable, Sendable, BitwiseCopyable {
   public let least: UInt16
   public let most: UInt16
 
+  /// Creates a range of intervals in units of 0.625 ms.
+  ///
   /// - Parameter units: values outside `range` are clamped.
   @inlinable public init(_ units: ClosedRange<UInt16>) {
     least = max(Self.range.lowerBound, min(units.lowerBound, Self.range.upperBound))
@@ -89,6 +91,8 @@ public struct LESetAdvertisingEnable: HCICommand {
     public static let maximumByteCount = 31
     public let data: [UInt8]
 
+    /// Creates the command for this advertising data.
+    ///
     /// - Precondition: at most 31 bytes.
     public init(_ data: [UInt8]) {
       precondition(data.count <= Self.maximumByteCount)
@@ -103,6 +107,8 @@ public struct LESetAdvertisingEnable: HCICommand {
     public static let opcode = HCIOpcode.leSetScanResponseData
     public let data: [UInt8]
 
+    /// Creates the command for this scan response data.
+    ///
     /// - Precondition: at most 31 bytes.
     public init(_ data: [UInt8]) {
       precondition(data.count <= LESetAdvertisingData.maximumByteCount)

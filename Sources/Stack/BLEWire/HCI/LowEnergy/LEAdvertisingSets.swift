@@ -18,13 +18,13 @@ public struct AdvertisingSetHandle: RawRepresentable, Hashable, Sendable, Bitwis
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
 
   public static let first = AdvertisingSetHandle(rawValue: 0)
-  /// A set that does not collide with those of the kernel's host, which numbers them from 0 up
+  /// A set handle that the kernel's host does not use: the kernel numbers its sets from 0 up
   /// (`hci_find_adv_instance`, `net/bluetooth/hci_core.c`).
   public static let besideKernel = AdvertisingSetHandle(rawValue: 0xEF)
 }
 
-/// Sets the random address of a set. Must follow the set's parameters and precede its enabling. Core 5.4, Vol
-/// 4, Part E, 7.8.52.
+/// Sets the random address of a set. Allowed after the set's parameters are set and before the set is
+/// enabled. Core 5.4, Vol 4, Part E, 7.8.52.
 public struct LESetAdvertisingSetRandomAddress: HCICommand {
   public static let opcode = HCIOpcode.leSetAdvertisingSetRandomAddress
   public let set: AdvertisingSetHandle
@@ -154,6 +154,8 @@ public struct LEClearAdvertisingSets: HCICommand {
   /// Handle of the link; meaningless unless the status is success.
   public let handle: ConnectionHandle
 
+  /// Decodes the event.
+  ///
   /// - Parameter event: parameters of the LE Meta event, including the subevent code.
   public init(validating event: Span<UInt8>) throws(WireError) {
     try event.require(6, of: .advertisingSetTerminated)
@@ -174,6 +176,8 @@ public struct LEClearAdvertisingSets: HCICommand {
     public let set: AdvertisingSetHandle
     public let data: [UInt8]
 
+    /// Creates the command for the advertising data of a set.
+    ///
     /// - Precondition: at most 251 bytes.
     public init(_ set: AdvertisingSetHandle, _ data: [UInt8]) {
       precondition(data.count <= Self.maximumByteCount)
@@ -190,6 +194,8 @@ public struct LEClearAdvertisingSets: HCICommand {
     public let set: AdvertisingSetHandle
     public let data: [UInt8]
 
+    /// Creates the command for the scan response data of a set.
+    ///
     /// - Precondition: at most 251 bytes.
     public init(_ set: AdvertisingSetHandle, _ data: [UInt8]) {
       precondition(data.count <= LESetExtendedAdvertisingData.maximumByteCount)

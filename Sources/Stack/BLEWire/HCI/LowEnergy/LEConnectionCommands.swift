@@ -29,8 +29,8 @@ public struct LECreateConnection: HCICommand {
   }
 }
 
-/// `LECreateConnection` for controllers that use the extended commands; on the 1M PHY. Core 5.4, Vol 4, Part
-/// E, 7.8.66.
+/// Connects to a device like `LECreateConnection`, with the extended command and on the 1M PHY. Core 5.4, Vol
+/// 4, Part E, 7.8.66.
 public struct LEExtendedCreateConnection: HCICommand {
   public static let opcode = HCIOpcode.leExtendedCreateConnection
   /// The device to connect to; `nil` for any device on the accept list.
@@ -61,8 +61,8 @@ public struct LEExtendedCreateConnection: HCICommand {
   }
 }
 
-/// Sets the random address. It is used by commands whose own address type is random. Core 5.4, Vol 4, Part E,
-/// 7.8.4.
+/// Sets the controller's random address. Commands use the address if their own address type is random. Core
+/// 5.4, Vol 4, Part E, 7.8.4.
 public struct LESetRandomAddress: HCICommand {
   public static let opcode = HCIOpcode.leSetRandomAddress
   public let address: DeviceAddress
@@ -96,7 +96,7 @@ public struct Disconnect: HCICommand {
   }
 }
 
-/// Requests other connection parameters for a link. Core 5.4, Vol 4, Part E, 7.8.18.
+/// Requests new connection parameters for a link. Core 5.4, Vol 4, Part E, 7.8.18.
 public struct LEConnectionUpdate: HCICommand {
   public static let opcode = HCIOpcode.leConnectionUpdate
   public let handle: ConnectionHandle
@@ -152,7 +152,7 @@ extension AdvertiserFilter {
 }
 
 extension OutputSpan where Element == UInt8 {
-  /// Address type and address. The controller ignores both if the accept list is used.
+  /// Appends the peer's address type and address. The controller ignores both if it uses the accept list.
   fileprivate mutating func append(initiatorPeer peer: DeviceAddress?) {
     append((peer ?? .any).type.rawValue)
     append(peer ?? .any)
@@ -202,7 +202,7 @@ public struct LESetDataLength: HCICommand {
   }
 }
 
-/// A physical layer. The raw value is the one in events; commands use one bit per PHY.
+/// A physical layer (PHY). Events contain the raw value; commands use one bit per PHY.
 public enum LEPHY: UInt8, Hashable, Sendable, BitwiseCopyable {
   case le1M = 1
   case le2M = 2
@@ -267,7 +267,7 @@ public struct LESetPHY: HCICommand {
 }
 
 extension OutputSpan where Element == UInt8 {
-  /// Appends All_PHYs, with a bit for each direction without a preference, and then both sets.
+  /// Appends the All_PHYs field, which has a bit for each direction without a preference, and then both sets.
   fileprivate mutating func append(transmit: LEPHYSet?, receive: LEPHYSet?) {
     append((transmit == nil ? 1 : 0) | (receive == nil ? 2 : 0))
     append(transmit?.rawValue ?? 0)

@@ -23,11 +23,13 @@
     self.parameters = parameters
   }
 
+  /// Decodes the event.
+  ///
   /// - Parameter event: parameters of the LE Meta event, including the subevent code.
   public init(validating event: Span<UInt8>) throws(WireError) {
     try event.require(1, .hciEvent)
-    // The enhanced forms have two resolvable private addresses before the connection parameters. The second
-    // version also has two handles at its end.
+    // The enhanced events have two resolvable private addresses before the connection parameters. The
+    // enhanced event's second version also has two handles at its end.
     let subevent = LESubevent(rawValue: event[0])
     let isEnhanced = subevent == .enhancedConnectionComplete || subevent == .enhancedConnectionCompleteV2
     if !isEnhanced { try event.require(1, of: .connectionComplete) }
@@ -40,7 +42,7 @@
     parameters = event.linkParameters(at: timing)
   }
 
-  /// Size of the form that `encode` writes.
+  /// Number of bytes that `encode` writes.
   public static let byteCount = 19
 
   /// Encodes the parameters of the LE Meta event, including the subevent code, in the form without resolvable
@@ -73,7 +75,7 @@
   }
 }
 
-/// Reports that the peer's link layer requests other connection parameters. The peer waits for the host's
+/// Reports that the peer's link layer requests new connection parameters. The peer waits for the host's
 /// response. Core 5.4, Vol 4, Part E, 7.7.65.6.
 @frozen public struct LERemoteConnectionParameterRequest: Hashable, Sendable, BitwiseCopyable {
   public let handle: ConnectionHandle
@@ -109,6 +111,8 @@
   public let handle: ConnectionHandle
   public let version: LinkLayerVersion
 
+  /// Decodes the event.
+  ///
   /// - Parameter parameters: parameters of the event, which is not an LE Meta event.
   public init(validating parameters: Span<UInt8>) throws(WireError) {
     try parameters.require(8, .hciEvent)
@@ -119,7 +123,7 @@
   }
 }
 
-/// LL_VERSION_IND of a peer. Core 5.4, Vol 6, Part B, 2.4.2.13.
+/// Link-layer version and manufacturer of a peer, from its LL_VERSION_IND. Core 5.4, Vol 6, Part B, 2.4.2.13.
 public struct LinkLayerVersion: Hashable, Sendable, BitwiseCopyable {
   /// Assigned number of the version: 6 is 4.0, 9 is 5.0, 13 is 5.4.
   public let version: UInt8

@@ -28,7 +28,7 @@ extension HCIStatus {
 public struct LEEnableEncryption: HCICommand {
   public static let opcode = HCIOpcode.leEnableEncryption
   public let handle: ConnectionHandle
-  /// Rand and EDIV, by which the peer finds its key; 0 except for keys from legacy pairing.
+  /// Rand and EDIV, which identify the peer's key; 0 except for keys from legacy pairing.
   public let random: UInt64
   public let diversifier: UInt16
   public let key: UInt128
@@ -63,6 +63,8 @@ public struct LEEnableEncryption: HCICommand {
   public let random: UInt64
   public let diversifier: UInt16
 
+  /// Decodes the event.
+  ///
   /// - Parameter event: parameters of the LE Meta event, including the subevent code.
   public init(validating event: Span<UInt8>) throws(WireError) {
     try event.require(13, of: .longTermKeyRequest)

@@ -20,7 +20,7 @@ public struct ScanTiming: Hashable, Sendable, BitwiseCopyable {
     self.window = window
   }
 
-  /// 60 ms of every 60 ms: the controller receives all the time.
+  /// Interval and window of 60 ms each: the controller receives all the time.
   public static let continuous = ScanTiming(interval: 0x60, window: 0x60)
 }
 
