@@ -8,15 +8,15 @@ public import BLEWire
 ///
 /// Responses do not identify their request by a number, and some devices respond twice or late. A response is
 /// ignored if its opcode or handles belong to another request. A response that might belong to the previous
-/// request is held for a moment: if a second response arrives, it replaces the first.
+/// request is held briefly. If a second response arrives meanwhile, it replaces the held response.
 public struct ATTClientMachine: ~Copyable {
   /// Time limit of a transaction. Core 5.4, Vol 3, Part F, 3.3.3.
   public static let transactionTimeout = Duration.seconds(30)
-  /// How long to hold an Error Response that contains a handle outside the request. Some servers report a
+  /// Time for which an Error Response is held if its handle is outside the request. Some servers report a
   /// wrong handle.
   public static let misplacedErrorTimeout = Duration.seconds(2)
-  /// Minimum time for which to hold a response that may belong to the previous request. The actual time is
-  /// two round trips if that is longer.
+  /// Minimum time for which a response is held if it may belong to the previous request. The actual time is
+  /// at least two round trips.
   public static let doubtTimeout = Duration.milliseconds(50)
 
   /// Action that the bearer's owner must take after a PDU.
@@ -44,7 +44,7 @@ public struct ATTClientMachine: ~Copyable {
     let request: ATTOpcode
     let begunAt: MonotonicTime
     let deadline: MonotonicTime
-    /// Handles that the response may contain; `nil` if any.
+    /// Handles that the response may contain; `nil` if all handles are allowed.
     let handles: HandleRange?
     let fingerprint: UInt64
 
@@ -65,23 +65,23 @@ public struct ATTClientMachine: ~Copyable {
   public var patience = ATTClientMachine.transactionTimeout {
     didSet { patience = min(patience, Self.transactionTimeout) }
   }
-  /// Whether the local server sends indications. If so, confirmations are passed to it; if not, a
-  /// confirmation is an error of the peer.
+  /// Whether the local server sends indications. If `true`, confirmations are passed to the local server. If
+  /// `false`, a confirmation is an error of the peer.
   public var servesIndications = false
-  /// Whether to hold a response that may belong to the previous request. Set to `false` to decode a log,
-  /// where no later PDU can decide.
+  /// Whether to hold a response that may belong to the previous request. Set to `false` to decode a log, so
+  /// that each response is classified at once.
   public var holdsDoubtful = true
-  /// Whether another client may have used the bearer before, so that its MTU is unknown until it is
-  /// exchanged.
+  /// Whether another client may have used the bearer before. If so, ATT_MTU is unknown until this client
+  /// exchanges MTUs.
   private var mayBeOlder: Bool
   /// Number of responses and confirmations of the peer that match no request or indication.
   public private(set) var strayResponses = 0
   private var outstanding: Outstanding?
   private var held: (pdu: [UInt8], until: MonotonicTime)?
-  /// The last request that was answered, and its response.
+  /// Fingerprints of the last answered request and its response.
   private var last: (request: UInt64, response: UInt64)?
   private var roundTrip = Duration.zero
-  /// The MTU offered in the exchange in progress.
+  /// MTU that this side offered in the exchange in progress.
   private var offeredMTU: Int
 
   /// Creates the client side of a bearer.
@@ -89,8 +89,8 @@ public struct ATTClientMachine: ~Copyable {
   /// - Parameters:
   ///   - receiveMTU: 23 … 517.
   ///   - mayBeOlder: whether another program may have exchanged MTUs on this bearer, as on a link that the
-  ///     kernel has kept up. Until this client exchanges MTUs, a longer PDU of the peer raises ATT_MTU to its
-  ///     size, up to `receiveMTU`.
+  ///     kernel has kept up. If so, until this client exchanges MTUs, a PDU of the peer that is longer than
+  ///     ATT_MTU raises ATT_MTU to the size of the PDU, up to `receiveMTU`.
   public init(receiveMTU: Int = ATT.maximumMTU, mayBeOlder: Bool = false) {
     precondition((ATT.defaultMTU...ATT.maximumMTU).contains(receiveMTU))
     self.receiveMTU = receiveMTU
@@ -100,7 +100,7 @@ public struct ATTClientMachine: ~Copyable {
 
   public var isIdle: Bool { outstanding == nil }
 
-  /// When to call `release` or `expire`.
+  /// Next time to call `release` or `expire`.
   public var deadline: MonotonicTime? { .earliest(outstanding?.deadline, held?.until) }
 
   /// Records that a request was sent on the bearer. Only one may be outstanding.
@@ -119,7 +119,7 @@ public struct ATTClientMachine: ~Copyable {
       handles: Self.handles(of: opcode, request), fingerprint: Self.fingerprint(request))
   }
 
-  /// Range of the handles in a request.
+  /// Returns the range of the handles in a request.
   private static func handles(of opcode: ATTOpcode, _ pdu: Span<UInt8>) -> HandleRange? {
     switch opcode {
     case .findInformationRequest, .findByTypeValueRequest, .readByTypeRequest, .readByGroupTypeRequest:
@@ -211,7 +211,7 @@ public struct ATTClientMachine: ~Copyable {
     return .held
   }
 
-  /// How long to hold a response; `nil` if it does not belong to the outstanding request.
+  /// Returns how long to hold a response, or `nil` if it does not belong to the outstanding request.
   private func doubt(_ opcode: ATTOpcode, _ pdu: Span<UInt8>, _ outstanding: Outstanding) -> Duration? {
     let request = outstanding.request
     let isRepeated =
@@ -275,7 +275,7 @@ public struct ATTClientMachine: ~Copyable {
     } catch { return .failed(error) }
   }
 
-  /// Sets the MTU to the smaller of both, but at least 23. Core 5.4, Vol 3, Part F, 3.4.2.2.
+  /// Sets ATT_MTU to the smaller of both MTUs, but at least 23. Core 5.4, Vol 3, Part F, 3.4.2.2.
   private mutating func agree(on peerMTU: Int, offering ours: Int) {
     mtu = max(ATT.defaultMTU, min(ours, peerMTU))
     mayBeOlder = false

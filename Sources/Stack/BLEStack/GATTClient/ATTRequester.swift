@@ -1,7 +1,7 @@
 #if !hasFeature(Embedded)
   import BLEWire
 
-  /// Sends ATT requests and returns the responses: a connection, or a script in a test.
+  /// A sender of ATT requests: a connection, or a script in a test.
   ///
   /// The GATT procedures are extensions of this protocol, so each is written once and without I/O.
   public protocol ATTRequester {
@@ -19,8 +19,8 @@
     /// Sends a PDU that has no response.
     func send(_ command: [UInt8]) async throws(GATTError)
 
-    /// Waits until no other caller uses the server's queue of prepared writes. Balance each call with a call
-    /// of `endQueuedWrite`.
+    /// Waits until no other caller uses the server's queue of prepared writes. Call `endQueuedWrite` once
+    /// after each call.
     func beginQueuedWrite() async
     func endQueuedWrite() async
   }

@@ -3,8 +3,8 @@ public import BLEWire
 #if !hasFeature(Embedded)
   /// Checks whether cached attributes are still valid. Core 5.4, Vol 3, Part G, 2.5.2 and 7.
   extension ATTRequester {
-    /// Reads the Database Hash, which changes only when the device's attributes change; `nil` if the device
-    /// does not support it or refuses to send it.
+    /// Reads the Database Hash, which changes only when the device's attributes change. Returns `nil` if the
+    /// device does not support the hash or refuses to send it.
     ///
     /// Reads by UUID over all handles, because the handle of the hash may have changed too. Part G, 7.3.
     public func readDatabaseHash() async throws(GATTError) -> [UInt8]? {
@@ -32,7 +32,7 @@ public import BLEWire
 /// The value of Service Changed: the range of handles that the server reports as changed. Core 5.4, Vol 3,
 /// Part G, 7.1.
 extension HandleRange {
-  /// An invalid range is treated as all handles.
+  /// Decodes the range. An invalid range is treated as all handles.
   public init(serviceChanged value: Span<UInt8>) {
     self = .all
     guard value.count == 4 else { return }

@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// A server's attributes as discovered, in handle order.
+/// The discovered attributes of a server, in handle order.
 public struct GATTDatabase: Hashable, Sendable {
   public enum ServiceKind: Hashable, Sendable {
     case primary, secondary
@@ -84,7 +84,8 @@ public struct GATTDatabase: Hashable, Sendable {
 
   public init(services: [Service] = []) { self.services = services }
 
-  /// All characteristics with a UUID, in handle order; only those in services of type `service` if given.
+  /// Returns all characteristics with a UUID, in handle order. If `service` is given, searches only services
+  /// of this type.
   public func characteristics(
     _ uuid: BluetoothUUID, in service: BluetoothUUID? = nil
   ) -> [Characteristic] {
@@ -128,7 +129,7 @@ public struct GATTDiscoveryResult: Hashable, Sendable {
     case none
   }
 
-  /// How to check on a later link that the attributes have not changed. Core 5.4, Vol 3, Part G, 2.5.2.
+  /// Way to check on a later link that the attributes have not changed. Core 5.4, Vol 3, Part G, 2.5.2.
   public enum Proof: Hashable, Sendable {
     /// The attributes are unchanged if the device's Database Hash equals this one.
     case hash([UInt8])

@@ -1,10 +1,10 @@
 #if !hasFeature(Embedded)
   public import BLEWire
 
-  /// How to discover the services with a given UUID.
+  /// Method to discover the services with a given UUID.
   public enum ServiceSearch: Hashable, Sendable {
-    /// One Find By Type Value request. Returns only the services that fit in one response, which has no field
-    /// that identifies its request.
+    /// One Find By Type Value request, which finds only the services that fit in one response. The response
+    /// has no field that identifies its request.
     case uuid
     /// Discovery of all primary services. The responses contain the UUIDs.
     case allServices
@@ -26,7 +26,7 @@
 
     /// Discovers the whole database, and separates the services that the server refuses to describe.
     ///
-    /// - Returns: The services that are completely known, and those whose characteristics or descriptors the
+    /// - Returns: The completely known services, and the services whose characteristics or descriptors the
     ///   server refused to list.
     public func discoverToldDatabase() async throws(GATTError) -> (
       GATTDatabase, refused: [GATTDatabase.Service]
@@ -104,9 +104,10 @@
       return characteristics
     }
 
-    /// Discovers the characteristics that a stream needs. Reads characteristic declarations until all of them
-    /// are found, then the configuration descriptors of those that can notify or indicate. Skips the
-    /// service's other attributes, and does not determine where the last characteristic ends.
+    /// Discovers the characteristics that a stream needs. Reads characteristic declarations until all needed
+    /// characteristics are found, then the configuration descriptors of those characteristics that can notify
+    /// or indicate. Skips the service's other attributes, and does not determine where the last
+    /// characteristic ends.
     ///
     /// For a ring with the smallest MTU this takes four requests: one for the service, two for declarations,
     /// one for descriptors.
@@ -115,13 +116,13 @@
     /// first of `pushed` are returned.
     ///
     /// - Parameters:
-    ///   - pushed: characteristics that must be able to notify or indicate. Missing ones are left out of the
-    ///     result.
+    ///   - pushed: characteristics that must be able to notify or indicate. Missing characteristics are left
+    ///     out of the result.
     ///   - others: characteristics that only have to exist.
     ///   - service: UUID of the primary services.
     ///   - search: how to discover the services.
-    /// - Returns: The services in which the first of `pushed` can notify or indicate. If it can in no
-    ///   service, all services that have it.
+    /// - Returns: The services in which the first of `pushed` can notify or indicate. If it can notify or
+    ///   indicate in no service, all services that contain it.
     public func findCharacteristics(
       _ pushed: [BluetoothUUID], with others: [BluetoothUUID] = [], in service: BluetoothUUID,
       by search: ServiceSearch = .uuid
@@ -228,7 +229,8 @@
       }
     }
 
-    /// Discover All Primary Services, 4.4.1; for secondary services, the same with another type.
+    /// Discovers all primary services: Discover All Primary Services, 4.4.1. Discovers secondary services by
+    /// the same procedure with another type.
     public func discoverServices(
       _ kind: GATTDatabase.ServiceKind
     ) async throws(GATTError) -> [GATTDatabase.Service] {
@@ -248,7 +250,7 @@
       }
     }
 
-    /// Discover Primary Service by Service UUID, 4.4.2.
+    /// Discovers the primary services with one UUID: Discover Primary Service by Service UUID, 4.4.2.
     public func discoverPrimaryServices(
       _ uuid: BluetoothUUID
     ) async throws(GATTError) -> [GATTDatabase.Service] {
@@ -264,7 +266,8 @@
       }
     }
 
-    /// `discoverPrimaryServices` with only one request. Returns the services that fit in the response.
+    /// Sends only the first request of `discoverPrimaryServices`. Returns the services that fit in the
+    /// response.
     private func firstPrimaryServices(
       _ uuid: BluetoothUUID
     ) async throws(GATTError) -> [GATTDatabase.Service] {
@@ -283,8 +286,8 @@
       }
     }
 
-    /// Find Included Services, 4.5.1. The response omits 128-bit UUIDs; they are read from the included
-    /// service.
+    /// Discovers included services: Find Included Services, 4.5.1. The response omits 128-bit UUIDs, which
+    /// are then read from the included service.
     public func findIncludedServices(
       in range: HandleRange
     ) async throws(GATTError) -> [GATTDatabase.Include] {
@@ -316,7 +319,8 @@
       return includes
     }
 
-    /// Discover All Characteristics of a Service, 4.6.1; or Discover Characteristics by UUID, 4.6.2.
+    /// Discovers characteristics: Discover All Characteristics of a Service, 4.6.1, or Discover
+    /// Characteristics by UUID, 4.6.2.
     ///
     /// - Parameters:
     ///   - range: handle range of the service.
@@ -343,7 +347,7 @@
       return characteristics
     }
 
-    /// Discover All Characteristic Descriptors, 4.7.1.
+    /// Discovers descriptors: Discover All Characteristic Descriptors, 4.7.1.
     public func discoverDescriptors(
       of characteristic: GATTDatabase.Characteristic
     ) async throws(GATTError) -> [GATTDatabase.Descriptor] {
@@ -353,7 +357,7 @@
       return try await findInformation(HandleRange(start: start, end: characteristic.endHandle))
     }
 
-    /// Handles and types of all attributes in a range.
+    /// Returns the handles and types of all attributes in a range.
     private func findInformation(
       _ range: HandleRange, until isEnough: ([GATTDatabase.Descriptor]) -> Bool = { _ in false }
     ) async throws(GATTError) -> [GATTDatabase.Descriptor] {
@@ -365,7 +369,7 @@
         for index in 0..<list.count {
           found.append(GATTDatabase.Descriptor(handle: list[index].handle, uuid: list[index].type))
         }
-        // Some servers list them out of order. Each entry has its type, so sorting is safe.
+        // Some servers list attributes out of order. Each entry has its type, so sorting is safe.
         found[known...].sort { $0.handle < $1.handle }
       } extent: {
         HandleRange(start: $0.handle, end: $0.handle)
@@ -431,22 +435,22 @@
   public struct CharacteristicDetails: Hashable, Sendable {
     public var extendedProperties: CharacteristicExtendedProperties?
     public var userDescription: String?
-    /// Formats of the value; if it has several parts, one format per part, in the order of the parts.
+    /// Formats of the value. A value with several parts has one format per part, in the order of the parts.
     public var formats: [CharacteristicPresentationFormat] = []
 
     public init() {}
   }
 
   extension ATTRequester {
-    /// Discover Characteristics by UUID, 4.6.2. Reads all characteristic declarations as in 4.6.1, because no
-    /// request finds characteristics by UUID.
+    /// Discovers the characteristics with one UUID: Discover Characteristics by UUID, 4.6.2. Reads all
+    /// characteristic declarations as in 4.6.1, because no request finds characteristics by UUID.
     public func discoverCharacteristics(
       _ uuid: BluetoothUUID, in range: HandleRange
     ) async throws(GATTError) -> [GATTDatabase.Characteristic] {
       try await discoverCharacteristics(in: range).filter { $0.uuid == uuid }
     }
 
-    /// Reads the descriptors that describe the value. Skips those that the server refuses to send.
+    /// Reads the descriptors that describe the value. Skips descriptors that the server refuses to send.
     ///
     /// - Throws: `malformed` for a descriptor with an invalid value.
     public func readDetails(

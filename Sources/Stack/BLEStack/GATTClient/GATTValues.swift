@@ -15,7 +15,7 @@
       _ = try await answer(to: request, orNilFor: .requestNotSupported)
     }
 
-    /// Reads a whole value of any length: Read Request, then Read Blob as long as the responses are full.
+    /// Reads a whole value of any length: Read Request, then Read Blob Requests while the responses are full.
     /// 4.8.1 and 4.8.3.
     ///
     /// - Parameters:
@@ -100,7 +100,7 @@
   public struct AttributeValue: Hashable, Sendable {
     public var handle: AttributeHandle
     public var value: [UInt8]
-    /// Whether the value is complete. If not, read it with a request of its own.
+    /// Whether the value is complete. Read an incomplete value with a separate request.
     public var isWhole: Bool
 
     public init(handle: AttributeHandle, value: [UInt8], isWhole: Bool = true) {
@@ -113,10 +113,10 @@
   /// Reads several values, or values whose handles are unknown. Core 5.4, Vol 3, Part G, 4.8.2, 4.8.4 and
   /// 4.8.5.
   extension ATTRequester {
-    /// Read Using Characteristic UUID, 4.8.2: every value of that type in a range; may be empty.
+    /// Reads all values of a type in a range: Read Using Characteristic UUID, 4.8.2. The result may be empty.
     ///
     /// A value as long as the response allows, min(ATT_MTU − 4, 253) bytes, counts as incomplete.
-    /// - Throws: The refusal of a value, even if earlier values could be read.
+    /// - Throws: `refused` if the server refuses to send a value, even if earlier values could be read.
     public func readValues(
       of uuid: BluetoothUUID, in range: HandleRange = .all
     ) async throws(GATTError) -> [AttributeValue] {
@@ -137,16 +137,17 @@
       }
     }
 
-    /// Read Multiple Characteristic Values, 4.8.4: the values concatenated, without separators.
+    /// Reads several values: Read Multiple Characteristic Values, 4.8.4. Returns the values concatenated,
+    /// without separators.
     ///
-    /// Use it for values of known length. The last value is truncated if the values exceed ATT_MTU − 1 bytes
-    /// in total.
+    /// Use this for values of known length. The last value is truncated if the values exceed ATT_MTU − 1
+    /// bytes in total.
     /// - Precondition: at least two handles.
     public func readJoined(_ handles: [AttributeHandle]) async throws(GATTError) -> [UInt8] {
       Array(try await transact(try await multiple(.readMultipleRequest, handles)).dropFirst())
     }
 
-    /// Read Multiple Variable Length Characteristic Values, 4.8.5.
+    /// Reads several values: Read Multiple Variable Length Characteristic Values, 4.8.5.
     ///
     /// - Returns: One value for each handle. A value that did not fit in the response has `isWhole` set to
     ///   `false`.
@@ -187,7 +188,7 @@
 
   // MARK: - Queued writes
 
-  /// A write to one attribute, made together with writes to others.
+  /// One of several writes that the server executes together.
   public struct AttributeWrite: Hashable, Sendable {
     public var handle: AttributeHandle
     public var value: [UInt8]
@@ -207,16 +208,16 @@
   /// The server has one queue per client. A caller that fills the queue owns it until it is executed or
   /// cancelled.
   extension ATTRequester {
-    /// Write Long Characteristic Value, 4.9.4: writes the value from an offset on, and verifies the echo of
-    /// each part.
+    /// Writes a long value: Write Long Characteristic Value, 4.9.4. Writes from an offset on, and verifies
+    /// the echo of each part.
     public func writeLong(
       _ value: [UInt8], to handle: AttributeHandle, at offset: Int = 0
     ) async throws(GATTError) {
       try await writeTogether([AttributeWrite(value, to: handle, at: offset)])
     }
 
-    /// Reliable Writes, 4.9.5: writes all values if the server has echoed each of them correctly, otherwise
-    /// none.
+    /// Writes several values: Reliable Writes, 4.9.5. Writes all values if the server has echoed each of them
+    /// correctly, otherwise none.
     ///
     /// - Throws: `valueTooLong` before anything is sent; `writeNotVerified` for a wrong echo, or the server's
     ///   refusal. In each case no value is stored.
@@ -286,9 +287,10 @@
   }
 
   extension ATTRequester {
-    /// Signed Write Without Response, 4.9.2: at most ATT_MTU − 15 bytes.
+    /// Writes a value with a signature: Signed Write Without Response, 4.9.2. At most ATT_MTU − 15 bytes.
     ///
-    /// On an encrypted link this sends a Write Command instead, because encryption already authenticates it.
+    /// On an encrypted link, sends a Write Command instead, because encryption already authenticates the
+    /// value.
     /// Core 5.4, Vol 3, Part C, 10.4.1.
     public func writeSigned(
       _ value: [UInt8], to handle: AttributeHandle, by signer: some WriteSigner,

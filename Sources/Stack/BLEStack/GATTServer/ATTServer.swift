@@ -3,11 +3,11 @@ public import BLEWire
 /// The server side of one ATT bearer. The caller passes in requests and sends the responses; the type does no
 /// I/O.
 ///
-/// It holds the state of one client: the MTU, the CCCDs and the queue of prepared writes. The caller passes
-/// in the attributes, so that several bearers can share one database. Core 5.4, Vol 3, Part F, 3.
+/// The server holds the state of one client: the MTU, the CCCDs and the queue of prepared writes. The caller
+/// passes in the attributes, so that several bearers can share one database. Core 5.4, Vol 3, Part F, 3.
 ///
-/// It handles requests, commands and confirmations. Responses, notifications and indications belong to the
-/// client side of the same bearer: the caller distinguishes them by `ATTOpcode.kind`.
+/// The server handles requests, commands and confirmations. Responses, notifications and indications belong
+/// to the client side of the same bearer: the caller distinguishes them by `ATTOpcode.kind`.
 public struct ATTServer: Sendable {
   /// Maximum number of bytes in the queue of prepared writes; enough for one value of 512 bytes at the
   /// smallest MTU. Further Prepare Writes are refused with Prepare Queue Full.
@@ -23,14 +23,14 @@ public struct ATTServer: Sendable {
 
   /// Current security of the link. The link's owner updates it when encryption changes.
   public var security = ATTSecurity()
-  /// Checks signed writes. If `nil`, they are dropped.
+  /// Checks signed writes. If `nil`, signed writes are dropped.
   public var signatureCheck: SignatureCheck?
 
   /// The longest PDU that this side accepts, in bytes. Sent in the MTU exchange.
   public let receiveMTU: Int
   /// ATT_MTU in force, for both directions. Core 5.4, Vol 3, Part F, 3.2.8.
   public private(set) var mtu = ATT.defaultMTU
-  /// Whether the client has not yet confirmed an indication. No other may be sent until then.
+  /// Whether an indication awaits the client's confirmation. No other indication may be sent until then.
   public private(set) var awaitsConfirmation = false
   /// Number of errors of the peer that get no Error Response: unexpected confirmations, PDUs longer than the
   /// MTU, commands too short to contain a handle, MTUs below 23.
@@ -73,7 +73,7 @@ public struct ATTServer: Sendable {
   }
 
   /// Copies the state of a new link into this stored server: the link's own state and the CCCDs that the
-  /// client has written. Call it once the client has proved to be the bonded one.
+  /// client has written. Call this after the client has proved that it is the bonded client.
   public mutating func resume(_ bearer: ATTServer) {
     (security, signatureCheck, mtu) = (bearer.security, bearer.signatureCheck, bearer.mtu)
     (awaitsConfirmation, faults, prepared) = (bearer.awaitsConfirmation, bearer.faults, bearer.prepared)
@@ -166,9 +166,11 @@ public struct ATTServer: Sendable {
   /// Appends a Multiple Handle Value Notification with as many values as fit completely. Includes only values
   /// to which the client has subscribed.
   ///
-  /// Use it only if the client has set bit 2 of Client Supported Features. Core 5.4, Vol 3, Part F, 3.4.7.4.
-  /// - Returns: Number of leading `values` that need no further work: sent, or not subscribed to. Send the
-  ///   rest with another PDU. Nothing is appended if only one value fits: send it with `push`.
+  /// Use this only if the client has set bit 2 of Client Supported Features. Core 5.4, Vol 3, Part F,
+  /// 3.4.7.4.
+  /// - Returns: Number of leading `values` that are done: they were sent, or the client has not subscribed to
+  ///   them. Send the remaining values with another PDU. Nothing is appended if only one value fits: send it
+  ///   with `push`.
   public func pushTogether(
     _ values: [(handle: AttributeHandle, value: [UInt8])], database: borrowing GATTServerDatabase,
     into output: inout OutputSpan<UInt8>
@@ -237,10 +239,10 @@ public enum ServerPush: UInt8, Hashable, Sendable, BitwiseCopyable {
 /// Result of a `push`.
 public enum PushResult: Hashable, Sendable, BitwiseCopyable {
   case encoded
-  /// The client has not subscribed, the characteristic does not support it, or the client does not know yet
-  /// that the database has changed.
+  /// The client has not subscribed, the characteristic does not support this kind of push, or the client does
+  /// not know yet that the database has changed.
   case notSubscribed
-  /// An indication is outstanding; only one may be. Core 5.4, Vol 3, Part F, 3.3.2.
+  /// An indication is outstanding, and only one is allowed at a time. Core 5.4, Vol 3, Part F, 3.3.2.
   case awaitsConfirmation
 }
 
@@ -267,8 +269,9 @@ extension ATTAccess {
 
 /// Discovery requests. Core 5.4, Vol 3, Part F, 3.4.3, 3.4.4.1 and 3.4.4.9.
 ///
-/// All responses except Find By Type Value are lists of entries of equal length, which the first match sets.
-/// The list ends before an entry that does not fit or has another length. The client continues from there.
+/// All responses except Find By Type Value are lists of entries of equal length. The first match sets the
+/// length. The list ends before an entry that does not fit or has another length, and the client continues
+/// from this entry.
 extension ATTServer {
   func findInformation(
     _ pdu: Span<UInt8>, _ database: borrowing GATTServerDatabase, _ output: inout OutputSpan<UInt8>
@@ -413,8 +416,8 @@ extension ATTServer {
     appendValue(at: index, 0..<count, database, &output)
   }
 
-  /// Read Blob. An offset at the end of the value returns an empty part; a larger offset is refused with
-  /// Invalid Offset.
+  /// Answers a Read Blob Request. An offset at the end of the value returns an empty part; a larger offset is
+  /// refused with Invalid Offset.
   private func readBlob(
     _ pdu: Span<UInt8>, _ database: borrowing GATTServerDatabase, _ output: inout OutputSpan<UInt8>
   ) throws(Refusal) {
@@ -428,10 +431,11 @@ extension ATTServer {
     appendValue(at: index, offset..<min(count, offset + mtu - 1), database, &output)
   }
 
-  /// Read Multiple and Read Multiple Variable. The latter precedes each value with its length.
+  /// Answers a Read Multiple or Read Multiple Variable Request. The response to the latter has a length
+  /// before each value.
   ///
   /// The whole request is refused if any value cannot be read. The error contains the handle of the first
-  /// such value.
+  /// unreadable value.
   private func readMultiple(
     _ pdu: Span<UInt8>, _ database: borrowing GATTServerDatabase, _ output: inout OutputSpan<UInt8>
   ) throws(Refusal) {
@@ -501,7 +505,8 @@ extension ATTServer {
     output.append(ATTOpcode.writeResponse.rawValue)
   }
 
-  /// Stores the value of a Write Command. Drops it silently on an error. Core 5.4, Vol 3, Part F, 3.4.5.3.
+  /// Stores the value of a Write Command. Drops the command silently on an error. Core 5.4, Vol 3, Part F,
+  /// 3.4.5.3.
   private mutating func acceptCommand(
     _ pdu: Span<UInt8>, _ database: inout GATTServerDatabase, _ check: WriteCheck
   ) {
@@ -509,8 +514,8 @@ extension ATTServer {
     try? write(pdu.extracting(3...), to: pdu.handle(at: 1), &database, check)
   }
 
-  /// Stores the value of a signed write. A valid signature replaces the encryption that a plain write would
-  /// need. Drops a command whose signature is invalid.
+  /// Stores the value of a signed write. A valid signature is accepted in place of the encryption that an
+  /// unsigned write would need. Drops a command whose signature is invalid.
   private mutating func acceptSignedCommand(
     _ pdu: Span<UInt8>, _ database: inout GATTServerDatabase, _ check: WriteCheck
   ) {
@@ -536,7 +541,7 @@ extension ATTServer {
     output.append(pdu.extracting(1...))
   }
 
-  /// Stores all prepared values or none: each value is assembled and checked before the first is stored.
+  /// Stores all prepared values or none. Assembles and checks each value before it stores the first.
   private mutating func executeWrite(
     _ pdu: Span<UInt8>, _ database: inout GATTServerDatabase, _ output: inout OutputSpan<UInt8>,
     _ check: WriteCheck
@@ -633,7 +638,8 @@ struct PreparedWrites: Sendable {
 
   private(set) var writes: [Part] = []
   private(set) var bytes: [UInt8] = []
-  /// Whether the database has changed since, so that the handles may belong to other attributes.
+  /// Whether the database has changed since the writes were prepared. Their handles may then belong to other
+  /// attributes.
   var isStale = false
 
   /// Queues a part of a value.
@@ -699,7 +705,7 @@ struct ClientCaching: Sendable {
 
   fileprivate mutating func databaseChanged() { awareness = .unaware }
 
-  /// Resets `told` to `unaware`, because that state ends with the link. Core 5.4, Vol 3, Part G, 2.5.2.1.
+  /// Resets `told` to `unaware`, because `told` applies to one link only. Core 5.4, Vol 3, Part G, 2.5.2.1.
   fileprivate mutating func linkEnded() {
     isIndicated = false
     if awareness == .told { awareness = .unaware }
@@ -716,7 +722,7 @@ struct ClientCaching: Sendable {
     guard features & ~value[0] == 0 else { throw Refusal(handle, .valueNotAllowed) }
   }
 
-  /// Checks whether the client may send a request, and updates what it knows.
+  /// Checks whether the client may send a request, and updates the client's state.
   ///
   /// - Throws: Database Out Of Sync, once, for a request with a handle of the old database.
   fileprivate mutating func admit(_ opcode: ATTOpcode, _ pdu: Span<UInt8>) throws(Refusal) {
@@ -791,9 +797,9 @@ extension GATTServerDatabase {
     return (0..<16).map { UInt8(truncatingIfNeeded: code >> UInt128(120 - 8 * $0)) }
   }
 
-  /// Input of the Database Hash, which is its AES-CMAC with a key of 16 zero bytes: declarations with their
-  /// values, and other descriptors defined by the specification without values. Core 5.4, Vol 3, Part G,
-  /// 7.3.1.
+  /// Input of the Database Hash: declarations with their values, and other descriptors defined by the
+  /// specification without values. The hash is the AES-CMAC of the input with a key of 16 zero bytes. Core
+  /// 5.4, Vol 3, Part G, 7.3.1.
   public var hashedOctets: [UInt8] {
     var octets: [UInt8] = []
     for attribute in attributes {
@@ -844,7 +850,7 @@ public struct ATTSecurity: Hashable, Sendable, BitwiseCopyable {
     self.storedKey = storedKey
   }
 
-  /// Security of a link to a device with this bond; `nil` if the device is not bonded.
+  /// Creates the security state of a link. `bond` is `nil` if the device is not bonded.
   public init(_ bond: Bond?, isEncrypted: Bool) {
     let isAuthenticated = bond?.isAuthenticated ?? false
     self.init(
@@ -853,7 +859,7 @@ public struct ATTSecurity: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Whether a client may access an attribute, and if not, the error code.
+/// Whether a client may access an attribute. If not, contains the error code.
 public enum ATTAccess: Hashable, Sendable, BitwiseCopyable {
   case allowed
   /// Refused on any link, with this error code. Core 5.4, Vol 3, Part F, 3.4.1.1.
@@ -875,7 +881,7 @@ public enum ATTAccess: Hashable, Sendable, BitwiseCopyable {
     case .refused(let code): code
     case .needs(let level, let keyByteCount):
       if security.level == .none, level > .none {
-        // If both sides have a key, encrypting with that key is enough.
+        // If both sides have a key, it is enough to encrypt the link with that key.
         security.storedKey == .present ? .insufficientEncryption : .insufficientAuthentication
       } else if security.level < level {
         .insufficientAuthentication
@@ -890,8 +896,8 @@ public enum ATTAccess: Hashable, Sendable, BitwiseCopyable {
 
 // MARK: - The generic services
 
-/// Answers the requests of a connected peer: GAP and GATT services, and correct errors for all other
-/// requests.
+/// Minimal server for a connected peer. Answers requests for the GAP and GATT services, and refuses all other
+/// requests with the correct error.
 ///
 /// The program that holds the ATT channel must also act as its server. Reference `att-gatt-conformance.md`,
 /// 6.

@@ -34,10 +34,10 @@ public struct GATTServerDatabase: Sendable {
   /// Number of CCCDs, and therefore of slots per bearer.
   public let configurationCount: Int
 
-  /// Assigns handles.
+  /// Creates a database, and assigns the handles.
   ///
-  /// The value of a Database Hash characteristic, if there is one, is computed; the value in its description
-  /// is ignored.
+  /// The value of a Database Hash characteristic, if present, is computed; the value in its description is
+  /// ignored.
   /// - Precondition: The given handles increase, there are enough handles, and includes refer to services in
   ///   the list.
   public init(_ services: [GATTServiceDescription]) {
@@ -56,7 +56,8 @@ public struct GATTServerDatabase: Sendable {
     return index < attributes.count && attributes[index].handle == handle ? index : nil
   }
 
-  /// Returns the index of the first attribute at or after `handle`; `attributes.count` if all are lower.
+  /// Returns the index of the first attribute at or after `handle`, or `attributes.count` if all handles are
+  /// lower.
   func firstIndex(from handle: AttributeHandle) -> Int {
     var low = 0
     var high = attributes.count
@@ -72,13 +73,13 @@ public struct GATTServerDatabase: Sendable {
     attributes.first { $0.type == uuid && $0.role == .value }?.handle
   }
 
-  /// Returns the stored value; `nil` for an unknown handle. Empty for a CCCD, whose values are stored per
-  /// client.
+  /// Returns the stored value, or `nil` for an unknown handle. The value of a CCCD is empty, because CCCD
+  /// values are stored per client.
   public func value(of handle: AttributeHandle) -> [UInt8]? {
     index(of: handle).map { attributes[$0].value }
   }
 
-  /// Replaces a value without a permission check: the device itself changes it, not a client.
+  /// Replaces a value on behalf of the device itself, without a permission check.
   ///
   /// - Precondition: the handle exists and the value fits.
   public mutating func setValue(_ value: Span<UInt8>, of handle: AttributeHandle) {
@@ -223,7 +224,7 @@ public struct GATTServiceDescription: Sendable {
   /// Indices of other services in the same list, for `include` declarations (Part G, 3.2).
   public var includes: [Int]
   public var characteristics: [GATTCharacteristicDescription]
-  /// Handle of the declaration; `nil` for the next free one.
+  /// Handle of the declaration; `nil` for the next free handle.
   public var handle: AttributeHandle?
   /// Last handle of the group if the service reserves handles after its last attribute, otherwise `nil`.
   public var endHandle: AttributeHandle?
@@ -257,10 +258,10 @@ public struct GATTCharacteristicDescription: Sendable {
   public var writeAccess: ATTAccess
   /// Access for signed writes without response, whether or not the link is encrypted.
   public var signedWriteAccess: ATTAccess
-  /// Write access to the Client Characteristic Configuration descriptor, if there is one.
+  /// Write access to the Client Characteristic Configuration descriptor, if present.
   public var configurationAccess = ATTAccess.allowed
   public var descriptors: [GATTDescriptorDescription]
-  /// Handle of the declaration; `nil` for the next free one.
+  /// Handle of the declaration; `nil` for the next free handle.
   public var handle: AttributeHandle?
 
   public init(
@@ -285,8 +286,8 @@ public struct GATTCharacteristicDescription: Sendable {
 }
 
 extension GATTCharacteristicDescription {
-  /// Applies `access` wherever access is unrestricted. A valid signature counts only as encryption, because
-  /// it does not show how its key was exchanged. Core 5.4, Vol 3, Part C, 10.2.2.
+  /// Replaces each unrestricted access with `access`. For signed writes, a valid signature counts only as
+  /// encryption, because it does not show how its key was exchanged. Core 5.4, Vol 3, Part C, 10.2.2.
   public mutating func demand(_ access: ATTAccess) {
     if case .needs(let level, let keyByteCount) = access, level > .encrypted || keyByteCount > 7,
       signedWriteAccess == .allowed
@@ -305,7 +306,7 @@ public struct GATTDescriptorDescription: Sendable {
   public var value: [UInt8]
   public var readAccess: ATTAccess
   public var writeAccess: ATTAccess
-  /// Handle of the descriptor; `nil` for the next free one.
+  /// Handle of the descriptor; `nil` for the next free handle.
   public var handle: AttributeHandle?
 
   public init(

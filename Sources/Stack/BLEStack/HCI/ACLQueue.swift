@@ -1,12 +1,12 @@
 import BLEWire
 
-/// Outgoing ACL fragments of all links. At most as many are outstanding as the controller can buffer.
+/// Queue of outgoing ACL fragments of all links. Sends no more fragments than the controller can buffer.
 ///
 /// Core 5.4, Vol 4, Part E, 4.1.1. Links take turns, so that a busy link does not starve the others. Each
 /// link has a share of the buffers: a link whose peer does not respond can exceed its share only if the
 /// shares of the other links stay free.
 struct ACLQueue: ~Copyable {
-  /// Maximum number of queued fragments per link. A sender stays below it if it checks `waiting`.
+  /// Maximum number of queued fragments per link. A sender that checks `waiting` stays below the limit.
   static let limit = 2048
 
   private struct Link {
@@ -15,14 +15,14 @@ struct ACLQueue: ~Copyable {
     var underWay = 0
   }
 
-  /// Maximum size of the data in one ACL packet, in bytes, and number of packets that the controller can
-  /// buffer.
+  /// Maximum size of the data in one ACL packet, in bytes. `bufferCount` is the number of packets that the
+  /// controller can buffer.
   private(set) var byteCount = 27
   private var bufferCount = 0
   private(set) var underWay = 0
   private var links: [Link] = []
   private var turn = 0
-  /// Number of completions for links that have ended, or beyond the number of outstanding packets.
+  /// Number of completions for ended links, or beyond the number of outstanding packets.
   private(set) var strayCompletions = 0
 
   mutating func configure(byteCount: Int, packetCount: Int) {
@@ -90,8 +90,8 @@ struct ACLQueue: ~Copyable {
     return nil
   }
 
-  /// Returns whether this link may use a free buffer. Within its share it always may; beyond that, only if
-  /// the shares of the other links stay free.
+  /// Returns whether this link may use a free buffer: always within its share, otherwise only if the shares
+  /// of the other links stay free.
   private func hasBuffer(_ index: Int) -> Bool {
     let share = bufferCount / links.count
     let excess = links[index].underWay - share

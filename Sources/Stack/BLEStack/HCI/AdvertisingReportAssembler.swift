@@ -36,8 +36,9 @@ public struct AdvertisingReportAssembler: ~Copyable {
 
   public init() {}
 
-  /// Processes the next report. A complete report is lent to `body` in place. A fragment is stored; the last
-  /// one lends the data of all fragments to `body`. Data that is too long is truncated and marked as such.
+  /// Processes the next report. A complete report is lent to `body` in place. A fragment is stored; after the
+  /// last fragment, the data of all fragments is lent to `body`. Data that is too long is truncated and
+  /// marked as truncated.
   public mutating func take(
     _ report: borrowing AdvertisingReport, _ body: (borrowing AdvertisingReport) -> Void
   ) {

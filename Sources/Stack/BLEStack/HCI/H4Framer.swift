@@ -2,11 +2,11 @@ public import BLEWire
 
 /// Splits a byte stream (UART, TCP, UNIX socket) into HCI packets. Core 5.4, Vol 4, Part A, 2.
 ///
-/// After invalid data it skips and counts bytes until one starts a packet of plausible length. A packet that
-/// is contained in one chunk is lent in place.
+/// After invalid data, the framer skips and counts bytes until a byte starts a packet of plausible length. A
+/// packet that is contained in one chunk is lent in place.
 public struct H4Framer: ~Copyable {
-  /// The longest plausible packet in bytes, larger than any controller's buffers. A longer length is treated
-  /// as garbage.
+  /// Size of the longest plausible packet in bytes, larger than any controller's buffers. A greater length is
+  /// treated as garbage.
   public static let maximumByteCount = 1 + 4 + 4096
 
   /// Number of bytes that belonged to no packet.
@@ -17,6 +17,8 @@ public struct H4Framer: ~Copyable {
 
   private let sender: HCIDirection
 
+  /// Creates a framer.
+  ///
   /// - Parameter sender: the sender of the stream, which determines the valid packet types.
   public init(from sender: HCIDirection) {
     self.sender = sender
@@ -68,8 +70,8 @@ public struct H4Framer: ~Copyable {
     return offset
   }
 
-  /// Returns the number of bytes up to and including the length field; `nil` for a type that the sender never
-  /// uses.
+  /// Returns the number of bytes up to and including the length field, or `nil` for a type that the sender
+  /// never uses.
   private func headerByteCount(_ type: UInt8) -> Int? {
     switch HCIPacketType(rawValue: type) {
     case .event where sender == .controllerToHost: 3

@@ -5,16 +5,15 @@ public struct CommandID: Hashable, Sendable {
   let number: UInt64
 }
 
-/// A FIFO queue of the host's commands. At most as many are outstanding as the controller has given credits
-/// for.
+/// A FIFO queue of the host's commands. Sends no more commands than the controller has given credits for.
 ///
 /// Core 5.4, Vol 4, Part E, 4.4. Responses are matched by opcode. If two outstanding commands have the same
 /// opcode, the response belongs to the older one.
 struct HCICommandQueue: ~Copyable {
   /// Maximum number of queued commands. Reached only if a host submits commands in a loop.
   static let limit = 64
-  /// Time limit for a response. Controllers respond within milliseconds; Linux times out after two seconds
-  /// too.
+  /// Time limit for a response. Controllers respond within milliseconds. Linux also times out after two
+  /// seconds.
   static let timeout = Duration.seconds(2)
 
   /// Maximum time without command credits, like the kernel's HCI_NCMD_TIMEOUT.
@@ -37,7 +36,7 @@ struct HCICommandQueue: ~Copyable {
   /// Number of commands that the controller accepts now; 1 until it reports a number. Core 5.4, Vol 4, Part
   /// E, 4.4.
   private var credits = 1
-  /// When to time out a controller that gives no credits although no command is outstanding.
+  /// Time at which a controller times out that gives no credits although no command is outstanding.
   private var creditDeadline: MonotonicTime?
   private var lastNumber: UInt64 = 0
 

@@ -3,9 +3,9 @@ public import BLEWire
 /// An LE host for an HCI transport, as central and peripheral. Its owner passes in packets and the time, and
 /// takes out packets and events. The host does no I/O.
 ///
-/// It initialises the controller, tracks command and data credits, keeps the table of links, reassembles
-/// L2CAP frames, and responds on the signalling channel. To scan, connect or advertise, its owner submits
-/// commands.
+/// The host initialises the controller, tracks command and data credits, keeps the table of links,
+/// reassembles L2CAP frames, and responds on the signalling channel. To scan, connect or advertise, the owner
+/// submits commands.
 ///
 /// ```swift
 /// host.start()
@@ -17,8 +17,8 @@ public struct HCIHost: ~Copyable {
   /// Number of ACL packets to buffer for unknown links while a connection attempt is in progress. With USB,
   /// the first data of a link may arrive before its connection event.
   public static let heldBackLimit = 16
-  /// Number of resets of a failing controller that are tried within `resetPeriod`; the next failure ends the
-  /// host.
+  /// Maximum number of resets of a failing controller within `resetPeriod`. If the controller fails again,
+  /// the host ends.
   public static let resetLimit = 5
   public static let resetPeriod = Duration.seconds(60)
 
@@ -32,11 +32,11 @@ public struct HCIHost: ~Copyable {
   var acl = ACLQueue()
   private var startUp = ControllerStartUp()
   private var startUpCommand: CommandID?
-  /// The controller's description from before a reset, while it is initialised again.
+  /// The controller's description from before a reset, while the controller is initialised again.
   private var known: ControllerDescription?
   /// Times of the resets within the last `resetPeriod`.
   private var resets: [MonotonicTime] = []
-  /// Links of the commands that the host submitted itself.
+  /// Links of the commands that the host itself submitted.
   private var ownCommands: [CommandID: ConnectionHandle] = [:]
   var links: [ConnectionHandle: HCILink] = [:]
   /// Whether a Create Connection was sent whose Connection Complete has not arrived.
@@ -51,7 +51,7 @@ public struct HCIHost: ~Copyable {
   var responder: PairingResponder?
   fileprivate var privacy: HostPrivacy?
   private var attempts = RepeatedAttempts()
-  /// Links of the commands that detect a restarted controller. Such a controller has lost its links and
+  /// Links of the commands that detect a restarted controller. A restarted controller has lost its links and
   /// responds with Unknown Connection Identifier.
   private var probes: [CommandID: ConnectionHandle] = [:]
   /// Time of the last `probe`.
@@ -121,8 +121,8 @@ public struct HCIHost: ~Copyable {
   /// Number of fragments of all links that were sent to the controller but not yet reported as transmitted.
   package var fragmentsUnderWay: Int { acl.underWay }
 
-  /// Returns the next packet for the transport, preceded by its H4 type byte. After any other call, call this
-  /// until it returns `nil`.
+  /// Returns the next packet for the transport, preceded by its H4 type byte. After a call of any other
+  /// method, call this method until it returns `nil`.
   public mutating func nextPacket(now: MonotonicTime) -> [UInt8]? {
     if case .failed = state { return nil }
     if let command = commands.next(now: now) { return command }
@@ -143,13 +143,13 @@ public struct HCIHost: ~Copyable {
     return id
   }
 
-  /// Closes a link that was not requested. A response that the link is unknown does not count as a restart of
-  /// the controller.
+  /// Closes a link that was not requested. If the controller responds that the link is unknown, this does not
+  /// count as a restart of the controller.
   public mutating func decline(_ handle: ConnectionHandle) {
     if let id = submit(Disconnect(handle)) { probes[id] = nil }
   }
 
-  /// Reads the RSSI of a link to check that the controller has not restarted and lost it. At most once per
+  /// Reads the RSSI of a link to detect that the controller has restarted and lost the link. At most once per
   /// second.
   private mutating func probe(now: MonotonicTime) {
     guard let handle = links.keys.first, probedAt.map({ $0.duration(to: now) >= .seconds(1) }) ?? true else {
@@ -219,7 +219,7 @@ public struct HCIHost: ~Copyable {
 
   // MARK: Time and ends
 
-  /// When to call `expire`.
+  /// Next time to call `expire`.
   public var deadline: MonotonicTime? {
     var earliest = commands.deadline
     if hasPairings {
@@ -335,7 +335,7 @@ struct ControllerStartUp {
     }
   }
 
-  /// Stores the size and number of the controller's buffers. 0 in either means that there are no such
+  /// Stores the size and number of the controller's buffers. If either is 0, the controller has no such
   /// buffers. Core 5.4, Vol 4, Part E, 7.8.2.
   ///
   /// - Throws: `dataBuffersTooSmall` if the size is below the specification's minimum.
@@ -502,13 +502,13 @@ extension HCIHost {
     }
   }
 
-  /// Reports an event of a link, if the link exists.
+  /// Reports an event of a link to the owner, if the link exists.
   private mutating func tell(_ event: HCIHostEvent, of handle: ConnectionHandle) {
     if links[handle] == nil { counts.strayEvents += 1 } else { events.append(event) }
   }
 
-  /// Responds to the peer's request. Without a response the link layer would close the link. Core 5.4, Vol 4,
-  /// Part E, 7.7.65.6.
+  /// Accepts or rejects the connection parameters that the peer requests. Without a response, the link layer
+  /// would close the link. Core 5.4, Vol 4, Part E, 7.7.65.6.
   private mutating func answer(_ request: LERemoteConnectionParameterRequest) {
     let handle = request.handle
     guard links[handle] != nil else {
@@ -589,8 +589,8 @@ extension HCIHost {
 
 /// State of one link.
 final class HCILink {
-  /// Maximum size of an L2CAP frame that a peer needs to send, in bytes. Longer frames are skipped, not
-  /// buffered.
+  /// Maximum size of an L2CAP frame that the host accepts, in bytes. No peer needs longer frames; they are
+  /// skipped, not buffered.
   private static let frameLimit = 2048
   /// Number of queued fragments above which responses to the peer are dropped, so that a peer that sends
   /// requests faster than it reads responses cannot exhaust memory.
@@ -629,8 +629,8 @@ extension HCIHost {
       holdBack(handle, octets)
       return
     }
-    // Moved out of the link while it lends frames: a long access to the class would be checked for
-    // exclusivity each time.
+    // The recombiner is moved out of the link while it lends frames. Otherwise Swift would check each long
+    // access to the class for exclusivity.
     var recombiner = L2CAPRecombiner()
     swap(&recombiner, &link.recombiner)
     let droppedBefore = recombiner.droppedFrames
@@ -674,9 +674,9 @@ extension HCIHost {
   /// Defers connection updates that the peer requests until `releaseTiming`.
   package mutating func holdTiming(of handle: ConnectionHandle) { links[handle]?.isTimingHeld = true }
 
-  /// Ends the deferral.
+  /// Ends the deferral of connection updates.
   ///
-  /// - Returns: The latest update that the peer requested meanwhile, if any.
+  /// - Returns: The latest update that the peer requested during the deferral, if any.
   package mutating func releaseTiming(of handle: ConnectionHandle) -> LinkParameterRange? {
     links[handle]?.isTimingHeld = false
     return links[handle]?.wantedTiming.take()
@@ -762,7 +762,7 @@ public struct HostPrivacy: Sendable {
   }
 }
 
-/// How a host responds to pairing requests of centrals.
+/// Settings and keys with which a host responds to pairing requests of centrals.
 public struct PairingResponder: Sendable {
   public var configuration: PairingConfiguration
   /// Address under which this device advertises.
@@ -809,11 +809,12 @@ public struct PairingResponder: Sendable {
 
 /// The Security Manager, in either role. Core 5.4, Vol 3, Part H.
 extension HCIHost {
-  /// Reports security requests of peers as events. Otherwise they are answered with Pairing Not Supported.
+  /// Reports security requests of peers as events. Without this call, the host answers them with Pairing Not
+  /// Supported.
   public mutating func takeSecurityRequests() { takesSecurityRequests = true }
 
-  /// Sets the responder for pairing requests of centrals. If `nil`, they are answered with Pairing Not
-  /// Supported.
+  /// Sets the responder for pairing requests of centrals. If `nil`, the host answers such requests with
+  /// Pairing Not Supported.
   public mutating func answerPairings(by responder: PairingResponder?) { self.responder = responder }
 
   /// Sets the private address for future links; existing links are not affected. If `nil`, the host's own
@@ -852,7 +853,7 @@ extension HCIHost {
     return true
   }
 
-  /// Supplies the passkey that the user typed; `nil` if the user entered none.
+  /// Supplies the passkey that the user typed, or `nil` if the user entered none.
   public mutating func enterPasskey(_ passkey: UInt32?, on handle: ConnectionHandle, now: MonotonicTime) {
     guard let link = links[handle] else { return }
     link.pairing?.enter(passkey: passkey, now: now)
@@ -933,8 +934,8 @@ extension HCIHost {
     return []
   }
 
-  /// Answers the controller's request for a key. Supplies the key of the current pairing itself; for any
-  /// other key it sends the event `keyWanted` to the owner.
+  /// Answers the controller's request for a key. Supplies the key of the current pairing directly, and
+  /// reports `keyWanted` to the owner for any other key.
   private mutating func keyWanted(_ request: LELongTermKeyRequest) {
     guard let link = links[request.handle] else {
       counts.strayEvents += 1
@@ -982,8 +983,8 @@ extension HCIHost {
       if !isEncrypted { link.givenKeySource = nil }
     }
     events.append(.encryption(handle, status))
-    // During a pairing a central may encrypt with an older key. That does not complete the pairing's own
-    // encryption.
+    // During a pairing a central may encrypt with an older key. Encryption with the older key does not
+    // complete the pairing.
     if !isPeripheral || link.givenKeySource != .stored {
       link.pairing?.encryptionEnded(isEncrypted || status != .success ? status : .pinOrKeyMissing, now: now)
     }

@@ -6,8 +6,8 @@ public struct ControllerDescription: Hashable, Sendable {
   public var features = LEFeatures(bits: 0)
   /// Supported commands: 64 bytes of flags. Core 5.4, Vol 4, Part E, 6.27.
   public var supportedCommands: [UInt8] = []
-  /// Maximum size of the data in one ACL packet to the controller, in bytes, and number of packets that it
-  /// can buffer.
+  /// Maximum size of the data in one ACL packet to the controller, in bytes. `aclPacketCount` is the number
+  /// of packets that the controller can buffer.
   public var aclByteCount = 27
   public var aclPacketCount = 1
   public var hciVersion: UInt8 = 0
@@ -16,8 +16,8 @@ public struct ControllerDescription: Hashable, Sendable {
   public init() {}
 
   /// Whether to use advertising sets: the controller supports all their commands (byte 36, bits 1 to 5). A
-  /// controller with the extended scan commands but without these cannot advertise, because it would refuse
-  /// the legacy commands.
+  /// controller with the extended scan commands but without advertising sets cannot advertise, because it
+  /// would refuse the legacy commands.
   public var hasAdvertisingSets: Bool { supportedCommands.count > 36 && supportedCommands[36] & 0x3E == 0x3E }
 
   /// Whether to use the extended scan and connect commands instead of the legacy ones: the controller
@@ -58,8 +58,8 @@ public enum HCIHostFailure: Error, Hashable, Sendable {
   case hardwareError(UInt8)
   /// The controller has reset itself: it sent a Command Complete for a Reset that this host did not send.
   case unaskedReset
-  /// The controller has restarted and has lost a link that was up. It reported the restart by a vendor event
-  /// or not at all.
+  /// The controller has restarted and has lost a link that was up. A vendor event may have reported the
+  /// restart.
   case restarted
   /// The controller does not support LE.
   case notLowEnergy
@@ -71,8 +71,7 @@ public enum HCIHostFailure: Error, Hashable, Sendable {
   case transportLost
 }
 
-/// Events of a host, in order. Values and advertising reports are not among them: `HCIHost.receive` lends
-/// these.
+/// Events of a host, in order. `HCIHost.receive` lends values and advertising reports, which are not events.
 public enum HCIHostEvent: Hashable, Sendable {
   /// The controller is initialised; sent again after `restarting`.
   case ready(ControllerDescription)
@@ -103,10 +102,10 @@ public enum HCIHostEvent: Hashable, Sendable {
   case failed(HCIHostFailure)
 }
 
-/// A procedure of a link whose Command Status only reports its start; a separate event reports its end.
+/// A procedure of a link that ends with a separate event. Its Command Status reports only the start.
 ///
-/// To wait for it, register a waiter under this key. Resume the waiter on `HCIHostEvent.end`, on a failure
-/// status in `answered`, or when the link ends.
+/// To wait for the end, register a waiter under this key. Resume the waiter on `HCIHostEvent.end`, on a
+/// failure status in `answered`, or when the link ends.
 public struct LinkProcedure: Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
     case connectionUpdate, phyUpdate, remoteFeatures, remoteVersion, encryption

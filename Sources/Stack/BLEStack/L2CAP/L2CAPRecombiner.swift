@@ -17,6 +17,8 @@ public struct L2CAPRecombiner: ~Copyable {
   /// Number of dropped frames: interrupted by a new start, continued without a start, or too long.
   public private(set) var droppedFrames = 0
 
+  /// Creates a recombiner.
+  ///
   /// - Parameter maximumPayloadByteCount: longest payload to keep, in bytes. Longer frames are skipped.
   public init(maximumPayloadByteCount: Int = 65_535) {
     self.maximumPayloadByteCount = maximumPayloadByteCount

@@ -43,14 +43,14 @@ enum SignallingResponder {
     }
   }
 
-  /// Command not understood. Core 5.4, Vol 3, Part A, 4.1.
+  /// Encodes a Command Reject for a command that was not understood. Core 5.4, Vol 3, Part A, 4.1.
   private static func reject(_ identifier: UInt8) -> [UInt8] {
     L2CAPSignal.encoded(L2CAPSignal.commandReject, identifier, 0x0000)
   }
 
-  /// Rejects a frame longer than the signalling MTU: one Command Reject for the whole frame, with the
-  /// identifier of its first request. No response if the frame contains only responses. Core 5.4, Vol 3, Part
-  /// A, 4.1.
+  /// Rejects a frame longer than the signalling MTU. Sends one Command Reject for the whole frame, with the
+  /// identifier of its first request, or no response if the frame contains only responses. Core 5.4, Vol 3,
+  /// Part A, 4.1.
   private static func rejectOversized(_ payload: Span<UInt8>) -> Reaction {
     var offset = 0
     while offset + 4 <= payload.count {
@@ -67,7 +67,7 @@ enum SignallingResponder {
 }
 
 extension L2CAPSignal {
-  /// Returns whether a code is a response, reject or indication. These get no response.
+  /// Returns whether a code is a response, reject or indication. Such commands get no response.
   package static func isResponse(_ code: UInt8) -> Bool {
     switch code {
     case 0x01, 0x03, 0x05, 0x07, 0x09, 0x0B, 0x0D, 0x0F, 0x11, 0x13, 0x15, 0x16, 0x18, 0x1A: true

@@ -3,9 +3,9 @@ package import BLEWire
 /// Keeps discovery running on an adapter that is shared with other programs. The kernel has one discovery per
 /// adapter for all programs, ends it after about 10 s, and lets any program stop it.
 ///
-/// This type only decides what to do; `ManagementChannel` does it and reports the results. Our discovery runs
-/// until the caller ends it. Another program's discovery is never stopped: the kernel sends its results to
-/// all programs, so they are used instead.
+/// This type only decides on the next step. `ManagementChannel` performs the step and reports the result. Our
+/// discovery runs until the caller ends it. Another program's discovery is never stopped: the kernel sends
+/// its results to all programs, so our scan uses these results.
 package struct DiscoveryKeeper {
   package enum State: Hashable {
     case off
@@ -42,8 +42,8 @@ package struct DiscoveryKeeper {
     return .nothing
   }
 
-  /// Processes the end of a discovery. It is ours if the kernel's timeout or another program stopped it, or
-  /// the one that blocked ours.
+  /// Processes the end of a discovery. Either ours ended, because of the kernel's timeout or another program,
+  /// or the discovery ended that blocked ours.
   package mutating func ended() -> Step {
     switch state {
     // The discovery that ended began before ours. The reply to the start command decides.
@@ -55,7 +55,8 @@ package struct DiscoveryKeeper {
   /// Tries to start again, after some time in `waiting`.
   package mutating func retry() -> Step { state == .waiting ? start() : .nothing }
 
-  /// Ends our discovery if it runs. Otherwise it ends as soon as the kernel replies to the start command.
+  /// Ends our discovery if it is running. If the start command is outstanding, the discovery ends as soon as
+  /// the kernel replies.
   package mutating func end() -> Step {
     isWanted = false
     switch state {
@@ -95,7 +96,7 @@ package struct ScanInterruption: Hashable {
 
   package init() {}
 
-  /// Whether other programs use the controller. A scan that is on then belongs to them.
+  /// Whether other programs use the controller. If so, a scan that is on belongs to them.
   package var isOthersTurn: Bool { othersScan || othersConnect }
 
   /// When to resume the scan; `nil` if it is on or other programs are still active.

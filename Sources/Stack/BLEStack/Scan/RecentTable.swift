@@ -18,6 +18,8 @@ package struct RecentTable<Key: Hashable & Sendable, Value: Sendable>: Sendable 
   /// Number of keys that were removed because the table was full.
   package private(set) var forgotten = 0
 
+  /// Creates an empty table.
+  ///
   /// - Parameter limit: maximum number of keys, at least 1.
   package init(limit: Int) {
     precondition(limit > 0)

@@ -25,7 +25,7 @@ public struct AES128: Sendable {
     schedule = words
   }
 
-  /// Function e of Core 5.4, Vol 3, Part H, 2.2.1.
+  /// Encrypts a block: function e of Core 5.4, Vol 3, Part H, 2.2.1.
   public func encrypt(_ block: UInt128) -> UInt128 {
     let (schedule, mixed) = (schedule.span, Self.mixed.span)
     var a = UInt32(truncatingIfNeeded: block >> 96) ^ schedule[0]
@@ -49,8 +49,8 @@ public struct AES128: Sendable {
 
   // MARK: Steps of a round
 
-  /// SubBytes, ShiftRows and MixColumns for one column. Row r comes from the column r places ahead. FIPS 197,
-  /// 5.1.1 to 5.1.3.
+  /// Applies SubBytes, ShiftRows and MixColumns to one column. Row r comes from the column r places ahead.
+  /// FIPS 197, 5.1.1 to 5.1.3.
   @inline(__always)
   private static func column(
     _ a: UInt32, _ b: UInt32, _ c: UInt32, _ d: UInt32, _ mixed: Span<UInt32>
@@ -60,7 +60,7 @@ public struct AES128: Sendable {
     return first ^ (second >> 8 | second << 24) ^ (third >> 16 | third << 16) ^ (fourth >> 24 | fourth << 8)
   }
 
-  /// SubBytes and ShiftRows for one column of the last round, which has no MixColumns.
+  /// Applies SubBytes and ShiftRows to one column of the last round, which has no MixColumns.
   @inline(__always)
   private static func lastColumn(
     _ a: UInt32, _ b: UInt32, _ c: UInt32, _ d: UInt32, _ box: Span<UInt8>
@@ -82,7 +82,7 @@ public struct AES128: Sendable {
     return result
   }
 
-  /// Multiplication by x in GF(2⁸). FIPS 197, 4.2.1.
+  /// Multiplies a byte by x in GF(2⁸). FIPS 197, 4.2.1.
   private static func doubled(_ octet: UInt8) -> UInt8 { octet << 1 ^ (octet & 0x80 == 0 ? 0 : 0x1B) }
 
   /// The S-box: the inverse in GF(2⁸), then the affine map. FIPS 197, 5.1.1.
@@ -149,6 +149,6 @@ public struct AESCMAC: Sendable {
     return block
   }
 
-  /// Multiplication by x in GF(2¹²⁸), which derives the subkeys. RFC 4493, 2.3.
+  /// Multiplies a block by x in GF(2¹²⁸), to derive the subkeys. RFC 4493, 2.3.
   private static func doubled(_ block: UInt128) -> UInt128 { block << 1 ^ (block >> 127 == 0 ? 0 : 0x87) }
 }

@@ -1,7 +1,7 @@
 public import BLEWire
 
-/// A long-term key with the EDIV and Rand by which the device that distributed it identifies it. Core 5.4,
-/// Vol 3, Part H, 2.4.2.
+/// A long-term key, and the EDIV and Rand that identify it on the device that distributed it. Core 5.4, Vol
+/// 3, Part H, 2.4.2.
 public struct LongTermKey: Hashable, Sendable {
   public var key: UInt128
   /// EDIV and Rand; both 0 for a Secure Connections key.
@@ -41,7 +41,7 @@ extension DeviceIdentity {
   /// B, 1.3.2.2.
   ///
   /// - Parameter randomBits: the low 22 bits are used.
-  /// - Returns: `nil` if these bits are all zeros or all ones, which is not allowed.
+  /// - Returns: `nil` if the low 22 bits are all zeros or all ones, which is not allowed.
   public func privateAddress(_ randomBits: UInt32) -> DeviceAddress? {
     let part = randomBits & 0x3F_FFFF
     guard part != 0, part != 0x3F_FFFF else { return nil }
@@ -67,12 +67,12 @@ public struct Bond: Hashable, Sendable {
   public var peerIdentity: DeviceIdentity?
   /// Key by which the peer resolves this side's private addresses, if it was distributed.
   public var localResolvingKey: UInt128?
-  /// CSRKs: `peerSigningKey` verifies the peer's signatures, the other signs.
+  /// CSRK that verifies the peer's signatures. `localSigningKey` is the CSRK that signs this side's messages.
   public var peerSigningKey: UInt128?
   public var localSigningKey: UInt128?
   /// Sign counter for the next message. No value is used twice with a key. Core 5.4, Vol 3, Part H, 2.4.5.
   public var localSignCounter: UInt32 = 0
-  /// Lowest sign counter that is accepted in the peer's next message.
+  /// Lowest sign counter to accept in the peer's next message.
   public var peerSignCounter: UInt32 = 0
 
   public init(
@@ -100,8 +100,8 @@ extension Bond {
       && keyByteCount >= other.keyByteCount
   }
 
-  /// Returns the key that a central requests with these numbers, or `nil` if no such key was distributed to
-  /// it.
+  /// Returns the key that a central requests with this Rand and EDIV, or `nil` if no such key was distributed
+  /// to the central.
   public func localKey(random: UInt64, diversifier: UInt16) -> UInt128? {
     guard let localKey, localKey.random == random, localKey.diversifier == diversifier else { return nil }
     return localKey.key
@@ -152,8 +152,9 @@ extension Bond {
     return localSignCounter
   }
 
-  /// Returns whether the peer signed this command with its key and a counter above those of all earlier
-  /// messages. If so, records the counter as used. Gaps are allowed, because messages may get lost.
+  /// Returns whether the peer signed this command with its key, and with a counter above those of all earlier
+  /// messages. If so, records the counter as used. The counter may skip values, because messages may get
+  /// lost.
   public mutating func accepts(_ command: borrowing SignedWriteCommand) -> Bool {
     guard let key = peerSigningKey else { return false }
     let counter = command.signature.u32(at: 0)

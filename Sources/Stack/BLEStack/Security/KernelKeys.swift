@@ -1,9 +1,9 @@
 #if !hasFeature(Embedded)
   package import BLEWire
 
-  /// The keys that the kernel holds for an adapter. The management interface can replace them but cannot read
-  /// them. Root can read them in debugfs: `long_term_keys_show` and `identity_resolving_keys_show` in
-  /// `net/bluetooth/hci_debugfs.c`.
+  /// The keys that the kernel holds for an adapter. The management interface can replace the keys but cannot
+  /// read them. Root can read the keys in debugfs: `long_term_keys_show` and `identity_resolving_keys_show`
+  /// in `net/bluetooth/hci_debugfs.c`.
   package struct KernelKeys: Hashable {
     package var longTerm: [ManagementLongTermKey] = []
     package var identity: [ManagementDeviceKey] = []
@@ -57,12 +57,12 @@
       DeviceAddress(String(words[0]), type: words[2] == "0)" ? .public : .random)
     }
 
-    /// Parses a key; its bytes stay in the order of the line.
+    /// Parses the hexadecimal digits of a key. Does not reverse the byte order.
     private static func key(_ digits: Substring) -> UInt128? {
       digits.utf8.count == 32 ? UInt128(digits, radix: 16).map(\.byteSwapped) : nil
     }
 
-    /// Adds the keys of a bond. Replaces those of the same device.
+    /// Adds the keys of a bond, and removes older keys of the same device.
     package mutating func add(_ stored: StoredBond) {
       let keys = stored.kernelKeys
       if !keys.isEmpty {
@@ -78,7 +78,7 @@
   extension StoredBond {
     /// The bond's keys in the kernel's format.
     fileprivate var kernelKeys: [ManagementLongTermKey] {
-      // The kernel finds a key by the address of the link, unless that address is private.
+      // The kernel finds a key by the address of the link, unless the address is private.
       [device, pairedAddress].compactMap(\.self).flatMap(kernelKeys)
     }
 

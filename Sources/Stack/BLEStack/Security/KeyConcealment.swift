@@ -4,9 +4,9 @@ import BLEWire
 public enum KeyConcealment {
   /// Returns a copy of an HCI packet with its keys replaced by zeros.
   ///
-  /// Covers the keys in encryption commands and those that the Security Manager distributes. Such a PDU fits
-  /// in the first fragment of its frame, which has at least 27 bytes. The short-term key of a legacy pairing
-  /// can be derived from the remaining data; it encrypts only the first link.
+  /// Covers the keys in encryption commands and in PDUs of the Security Manager. Such a PDU fits in the first
+  /// fragment of its frame, which has at least 27 bytes. The short-term key of a legacy pairing can be
+  /// derived from the remaining data; it encrypts only the first link.
   ///
   /// - Parameter packet: the packet, preceded by its H4 type byte.
   /// - Returns: `nil` for a packet without keys.
@@ -36,8 +36,8 @@ public enum KeyConcealment {
     }
   }
 
-  /// Positions in the layouts of Core 5.4, Vol 4, Part E, 7.8.22, 7.8.24, 7.8.25 and 7.8.38, after four bytes
-  /// of header.
+  /// Returns the position of the keys in a command with this opcode. The layouts are those of Core 5.4, Vol
+  /// 4, Part E, 7.8.22, 7.8.24, 7.8.25 and 7.8.38, after four bytes of header.
   private static func keys(of opcode: HCIOpcode) -> Range<Int>? {
     switch opcode {
     case .leEncrypt: 4..<20

@@ -7,7 +7,7 @@
     public var capability: IOCapability
     /// Shows a passkey, 0 … 999,999, to type on the device. Must not block.
     public var showPasskey: @Sendable (UInt32) -> Void
-    /// Asks for the passkey that the device shows. Returns `nil` if none is entered.
+    /// Asks for the passkey that the device shows. Returns `nil` if the user enters none.
     public var askPasskey: @Sendable () async -> UInt32?
     /// Asks whether the device shows the same number.
     public var compare: @Sendable (UInt32) async -> Bool
@@ -60,7 +60,7 @@
     /// Returns the counter for the next signature with the key that was distributed to this device. Stores
     /// the following value before it returns, so that no counter is used twice, even after a crash.
     ///
-    /// - Returns: `nil` if there is no key, the counter is exhausted, or it cannot be stored.
+    /// - Returns: `nil` if there is no key, the counter is exhausted, or the counter cannot be stored.
     func takeSignCounter(of device: DeviceAddress) -> UInt32?
     /// Returns whether the device signed this command and its counter is new. Stores the counter before it
     /// returns, so that a recorded command is not accepted again, even after a crash.
@@ -68,7 +68,8 @@
   }
 
   extension BondStore {
-    /// Default for a store that has one caller at a time and cannot fail.
+    /// Takes the counter from the stored bond. Default for a store that has one caller at a time and cannot
+    /// fail.
     public func takeSignCounter(of device: DeviceAddress) -> UInt32? {
       guard var stored = bonds().last(where: { $0.device == device }),
         let counter = stored.bond.takeSignCounter()
@@ -77,7 +78,7 @@
       return counter
     }
 
-    /// Default for a store that cannot fail.
+    /// Checks the signature with the stored bond. Default for a store that cannot fail.
     public func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool {
       guard var stored = bonds().last(where: { $0.isMeant(by: peer) }), stored.bond.accepts(command) else {
         return false
@@ -133,7 +134,7 @@
       /// The link is encrypted with the bond's key before any value of the device is delivered. It is closed
       /// if encryption fails.
       case encrypted
-      /// None: if a device has lost its key, the link is used unencrypted.
+      /// No security is required: if a device has lost its key, the link is used unencrypted.
       case any
     }
 
@@ -204,8 +205,8 @@
       store?.bonds().last { $0.isMeant(by: peer) }
     }
 
-    /// Returns the identity of this side. Uses the resolving key that bonded peers have received; if no peer
-    /// has one, creates a new key.
+    /// Returns the identity of this side. Uses the resolving key that bonded peers have received, or creates
+    /// a new key if no peer has received one.
     package func identity(as address: DeviceAddress) -> DeviceIdentity {
       let known = store?.bonds().last { $0.local == address && $0.bond.localResolvingKey != nil }
       return DeviceIdentity(
@@ -238,9 +239,9 @@
       return configuration
     }
 
-    /// Configuration for pairing with a peripheral. This side's identity is not distributed: this side uses
-    /// no private addresses, and a peer that has its resolving key may require them. Core 5.4, Vol 6, Part B,
-    /// 4.7.
+    /// Configuration for pairing with a peripheral. This side's identity is not distributed, because this
+    /// side uses no private addresses, and a peer that has the resolving key may require private addresses.
+    /// Core 5.4, Vol 6, Part B, 4.7.
     package var configuration: PairingConfiguration {
       var requirements = AuthenticationRequirements()
       if store != nil { requirements.insert(.bonding) }

@@ -4,8 +4,8 @@ public import BLEWire
 ///
 /// Numbers are in the byte order in which the specification prints them, most significant first.
 public enum SecurityToolbox {
-  /// Returns the hash function of resolvable private addresses: prand in and hash out, 24 bits each. Core
-  /// 5.4, Vol 3, Part H, 2.2.2.
+  /// Computes the hash part of a resolvable private address from its random part (prand). Both have 24 bits.
+  /// Core 5.4, Vol 3, Part H, 2.2.2.
   public static func ah(_ key: UInt128, _ prand: UInt32) -> UInt32 {
     UInt32(truncatingIfNeeded: AES128(key: key).encrypt(UInt128(prand & 0xFF_FFFF)) & 0xFF_FFFF)
   }
@@ -56,7 +56,7 @@ public enum SecurityToolbox {
     }
   }
 
-  /// MacKey and long-term key of Secure Connections. Core 5.4, Vol 3, Part H, 2.2.7.
+  /// Returns the MacKey and long-term key of Secure Connections. Core 5.4, Vol 3, Part H, 2.2.7.
   public static func f5(
     _ w: P256Coordinate, _ n1: UInt128, _ n2: UInt128, _ a1: DeviceAddress, _ a2: DeviceAddress
   ) -> (macKey: UInt128, longTermKey: UInt128) {
@@ -112,12 +112,12 @@ public enum SecurityToolbox {
       })
   }
 
-  /// Converts a key. Core 5.4, Vol 3, Part H, 2.2.10.
+  /// Converts a key to another type of key. Core 5.4, Vol 3, Part H, 2.2.10.
   public static func h6(_ w: UInt128, keyID: UInt32) -> UInt128 {
     AESCMAC.code(key: w, capacity: 4) { $0.append(u32BE: keyID) }
   }
 
-  /// Converts a key with a salt. Core 5.4, Vol 3, Part H, 2.2.11.
+  /// Converts a key to another type of key, with a salt. Core 5.4, Vol 3, Part H, 2.2.11.
   public static func h7(salt: UInt128, _ w: UInt128) -> UInt128 {
     AESCMAC.code(key: salt, capacity: 16) { $0.append(BE: w) }
   }

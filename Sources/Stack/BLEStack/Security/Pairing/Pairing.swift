@@ -2,7 +2,7 @@ public import BLEWire
 
 /// Requirements and capabilities of one side of a pairing.
 public struct PairingConfiguration: Sendable {
-  /// Minimum protection of the keys. A pairing without it fails.
+  /// Minimum protection of the keys. A pairing with less protection fails.
   public enum Protection: Hashable, Sendable {
     /// Encryption without MITM protection.
     case encrypted
@@ -25,7 +25,7 @@ public struct PairingConfiguration: Sendable {
   public var identity: DeviceIdentity?
   /// Whether legacy pairing is allowed.
   public var kind = Kind.any
-  /// The stored bond of the peer. The pairing fails if it would be weaker.
+  /// The stored bond of the peer. The pairing fails if its result would be weaker.
   public var replacedBond: Bond?
   /// Out-of-band data of a legacy pairing.
   public var temporaryKey: UInt128?
@@ -51,7 +51,7 @@ public enum PairingError: Error, Hashable, Sendable {
   case refused(PairingFailure)
   /// This side sent Pairing Failed with this reason.
   case failed(PairingFailure)
-  /// No PDU arrived for 30 s. No more may be sent on this link. Core 5.4, Vol 3, Part H, 3.4.
+  /// No PDU arrived for 30 s. No further PDU may be sent on this link. Core 5.4, Vol 3, Part H, 3.4.
   case timedOut
   /// The link could not be encrypted with the new key.
   case notEncrypted(HCIStatus)
@@ -240,7 +240,7 @@ public struct Pairing {
     }
     switch pdu {
     case .pairingFailed(let reason): end(.failure(.refused(reason)))
-    // These do not postpone the deadline; otherwise a peer could keep a pairing open indefinitely.
+    // These PDUs do not postpone the deadline; otherwise a peer could keep a pairing open indefinitely.
     case .keypress, .securityRequest: break
     case _ where isUseless(pdu): break
     default:
@@ -250,7 +250,7 @@ public struct Pairing {
     }
   }
 
-  /// Supplies the passkey that the user typed; `nil` if the user entered none.
+  /// Supplies the passkey that the user typed, or `nil` if the user entered none.
   public mutating func enter(passkey: UInt32?, now: MonotonicTime) {
     guard isAsking, case .passkey = method else { return }
     isAsking = false
@@ -306,7 +306,7 @@ public struct Pairing {
     while !isAsking, !isOver, !held.isEmpty { take(held.removeFirst()) }
   }
 
-  /// Returns whether a PDU has no effect: one before the Pairing Request, or a key that is not expected.
+  /// Returns whether a PDU has no effect: it precedes the Pairing Request, or contains an unexpected key.
   private func isUseless(_ pdu: SecurityManagerPDU) -> Bool {
     switch step {
     case .features: role == .responder && pdu.code != .pairingRequest
@@ -373,7 +373,7 @@ public struct Pairing {
     if agree(request, features) { begin() }
   }
 
-  /// Chooses the method and key size, and fails if they are too weak. Core 5.4, Vol 3, Part H, 2.3.4 and
+  /// Chooses the method and key size. Fails if either is too weak. Core 5.4, Vol 3, Part H, 2.3.4 and
   /// 2.3.5.1.
   private mutating func agree(_ request: PairingFeatures, _ response: PairingFeatures) -> Bool {
     isSecure =
@@ -400,7 +400,8 @@ public struct Pairing {
     return false
   }
 
-  /// Reason why the agreed features are too weak, if the specification has no error code for it.
+  /// Requirement of this side that the agreed features violate: Secure Connections, or the strength of the
+  /// stored bond. `nil` if they violate neither.
   private var weakness: PairingError? {
     if configuration.kind == .secureConnections, !isSecure { return .notSecureConnections }
     guard let bond = configuration.replacedBond else { return nil }
@@ -420,7 +421,7 @@ public struct Pairing {
     }
   }
 
-  /// Generates the passkey or asks the user for it, if the method needs one. `passkeyKnown` is called
+  /// Generates the passkey or asks the user for it, if the method needs a passkey. `passkeyKnown` is called
   /// afterwards.
   private mutating func findPasskey() {
     guard case .passkey(let entry) = method else { return passkeyKnown() }
@@ -477,7 +478,7 @@ public enum PairingMethod: Hashable, Sendable {
     }
   }
 
-  /// Table 2.8 of Core 5.4, Vol 3, Part H, 2.3.5.1.
+  /// Chooses the method by the IO capabilities, as in table 2.8 of Core 5.4, Vol 3, Part H, 2.3.5.1.
   private init(_ initiator: IOCapability, _ responder: IOCapability, isSecure: Bool) {
     switch (initiator, responder) {
     case (.noInputNoOutput, _), (_, .noInputNoOutput): self = .justWorks
@@ -540,7 +541,7 @@ extension Pairing {
         initiator: initiator, responder: responder))
   }
 
-  /// Seven bytes as a number, with the code as the least significant byte.
+  /// Converts the seven bytes of a PDU to a number, with the code as the least significant byte.
   private static func number(_ pdu: SecurityManagerPDU) -> UInt64 {
     let octets = [UInt8](encoding: 7) { pdu.encode(into: &$0) }
     return octets.reversed().reduce(0) { $0 << 8 | UInt64($1) }
@@ -571,7 +572,7 @@ extension Pairing {
 
   // MARK: Authentication stage 1
 
-  /// Starts a round: one for each passkey bit, or a single one.
+  /// Starts an authentication round: one round for each passkey bit, or only one round for other methods.
   private mutating func beginRound() {
     localRandom = makeRandom()
     if case .passkey = method {
@@ -616,7 +617,7 @@ extension Pairing {
   private var localX: P256Coordinate { keyPair?.publicKey.x ?? P256Coordinate(high: 0, low: 0) }
   private var peerX: P256Coordinate { peerPublicKey?.x ?? P256Coordinate(high: 0, low: 0) }
 
-  /// z of f4: the passkey bit of this round, or 0.
+  /// Input z of the function f4: the passkey bit of this round, or 0.
   private var roundBit: UInt8 {
     if case .passkey = method { 0x80 | UInt8(passkey >> round & 1) } else { 0 }
   }
@@ -648,7 +649,7 @@ extension Pairing {
     key = shortened(keys.longTermKey)
   }
 
-  /// Continues after the user has confirmed the number, or at once if the method does not require it.
+  /// Continues after the user has confirmed the number, or at once if the method needs no confirmation.
   private mutating func compared() {
     if role == .initiator { send(.dhKeyCheck(localCheck)) }
   }
@@ -676,12 +677,12 @@ extension Pairing {
       macKey, peerRandom, localRandom, checkRandom, capability: Self.number(features), own, other)
   }
 
-  /// r of f6: the passkey, or 0.
+  /// Input r of the function f6: the passkey, or 0.
   private var checkRandom: UInt128 {
     if case .passkey = method { UInt128(passkey) } else { 0 }
   }
 
-  /// AuthReq, OOB flag and IO capability as a 24-bit number.
+  /// Returns AuthReq, OOB flag and IO capability as a 24-bit number.
   private static func number(_ features: PairingFeatures?) -> UInt32 {
     guard let features else { return 0 }
     return UInt32(features.requirements.rawValue) << 16 | (features.hasOutOfBandData ? 0x100 : 0)
@@ -792,8 +793,8 @@ public protocol P256KeyAgreement: AnyObject, Sendable {
   func sharedSecret(with peer: P256PublicKey) -> P256Coordinate?
 }
 
-/// Time that a peer must wait after a failed pairing; doubles after each failure. Core 5.4, Vol 3, Part H,
-/// 2.3.6.
+/// Time that a peer must wait after a failed pairing. The time doubles after each failure. Core 5.4, Vol 3,
+/// Part H, 2.3.6.
 ///
 /// A peer that guesses a passkey learns one bit per attempt, and can change its address each time. Therefore
 /// all peers must wait after a failed passkey pairing.
@@ -801,7 +802,7 @@ struct RepeatedAttempts {
   private static let firstWait = Duration.seconds(1)
   /// Maximum number of doublings, for a wait of 64 s.
   private static let doublings = 6
-  /// Number of peers to remember; when full, the oldest is dropped.
+  /// Maximum number of peers to remember. A new peer then replaces the oldest.
   static let limit = 32
 
   private struct Attempts {
