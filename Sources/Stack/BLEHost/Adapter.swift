@@ -2,11 +2,11 @@ public import BLELinux
 public import BLEStack
 public import BLEWire
 
-/// Maps an on-air address to the identity of the device behind it. Callable on any thread.
+/// Maps an on-air address to the identity address of the same device. Callable on any thread.
 public typealias AddressResolver = @Sendable (DeviceAddress) -> DeviceAddress?
 
 /// Access to the radio: a kernel adapter shared with the kernel's host (`KernelAdapter`), or a controller
-/// that only this process uses (`HostAdapter`). Both scan and connect through the same interface.
+/// that only this process uses (`HostAdapter`). Both kinds scan and connect through this protocol.
 ///
 /// For features that only some adapters have, use `securing` and `exclusive`. To observe scans and links, or
 /// to change requests, add an `AdapterHook`.
@@ -31,7 +31,7 @@ public protocol Adapter: Actor {
   /// number of lost notifications is unknown.
   var faults: Int { get async }
 
-  /// Number of data packets that the log's writer truncated, if the adapter replays a log.
+  /// Number of data packets that the writer of a replayed log truncated; 0 if the adapter replays no log.
   var cutFrames: Int { get async }
 
   /// Implements `startScan`, without hooks.
@@ -47,21 +47,21 @@ public protocol Adapter: Actor {
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection
 
-  /// Requests other parameters for a link that is up. `Connection.changes` records the outcome.
+  /// Requests new parameters for a link that is up. `Connection.changes` records the outcome.
   func change(_ connection: Connection, to request: LinkRequest) async
 
   /// Queries the signal strength, and the peer's version and features.
   func facts(of connection: Connection) async throws(HostError) -> LinkFacts
 
-  /// Sets the callback for a failure of the adapter, which replaces an earlier callback. It is called on the
-  /// receive thread; at once if the adapter has already failed.
+  /// Sets the callback for a failure of the adapter. Replaces an earlier callback. The callback is called on
+  /// the receive thread, or at once if the adapter has already failed.
   func onLost(_ body: @escaping @Sendable () -> Void) async
 
-  /// Resolves private addresses to identities with the stored bonds; `nil` if no bond has a resolving key.
+  /// Resolver of private addresses, which uses the stored bonds; `nil` if no bond has a resolving key.
   var addressResolver: AddressResolver? { get async }
 
   /// Pauses receiving while `body` returns `true` because the caller's queues are too full. `body` is called
-  /// on the receive thread. Only a packet log can pause; other adapters do nothing.
+  /// on the receive thread. Only a packet log can pause; for other adapters, this does nothing.
   func hold(while body: @escaping @Sendable () -> Bool) async
 
   /// Implements `close`, without hooks.
@@ -167,7 +167,7 @@ extension Adapter {
   /// Always 0: the kernel reassembles long advertisements.
   public var unfinishedReports: Int { 0 }
 
-  /// Always `nil`: if the kernel's host keeps the bonds, its controller resolves addresses.
+  /// Always `nil`. If the kernel's host keeps the bonds, its controller resolves addresses.
   public var addressResolver: AddressResolver? { nil }
 
   public func hold(while body: @escaping @Sendable () -> Bool) async {}
@@ -176,33 +176,34 @@ extension Adapter {
   public func onLost(_ body: @escaping @Sendable () -> Void) async {}
 }
 
-/// An adapter that can encrypt links and pair, with our own Security Manager or the kernel's.
+/// An adapter that can encrypt links and pair with devices. Uses our own Security Manager or the kernel's.
 public protocol SecuringAdapter: Adapter {
   /// Enables encryption and pairing.
   func secure(_ settings: SecuritySettings) async throws(HostError)
 
   /// Pairs with a connected device.
   ///
-  /// - Returns: The bond, already stored if the settings have a store; `nil` if another program keeps it.
+  /// - Returns: The bond, already stored if the settings have a store; `nil` if another program keeps the
+  ///   bond.
   /// - Throws: `pairing` with the reason.
   func makeBond(with connection: Connection) async throws(HostError) -> Bond?
 }
 
 extension HostAdapter: SecuringAdapter {
-  /// Time that a device needs to store its keys before the link may end. The kernel keeps a link for 2 s
-  /// after its last user closes it (HCI_DISCONN_TIMEOUT).
+  /// Time that a device needs to store its keys before the link may end. For comparison, the kernel keeps a
+  /// link for 2 s after its last user closes it (HCI_DISCONN_TIMEOUT).
   private static let timeToStore = Duration.milliseconds(500)
 
   /// Pairs, then waits until the device has received and stored the keys.
   ///
   /// Our keys are the last packets of a pairing. If the link ends before they are sent, the device does not
-  /// get them. A response on the same link proves that it has received them. It then needs time to store
-  /// them: google/bumble 0.0.236 loses them if the link ends at the same moment as the last key arrives.
+  /// get them. A response on the same link proves that the device has received the keys. It then needs time
+  /// to store them: google/bumble 0.0.236 loses the keys if the link ends at the moment the last key arrives.
   public func makeBond(with connection: Connection) async throws(HostError) -> Bond? {
     let bond = try await pair(connection)
     let first = AttributeHandle(1)
     let request = FindInformationRequest(range: HandleRange(start: first, end: first))
-    // An error response proves it too.
+    // An error response also proves that the device has received the keys.
     _ = try? await connection.transact([UInt8](encoding: 5) { request.encode(into: &$0) })
     if bond.isBonded { try? await loop.wait(for: Self.timeToStore) }
     return bond

@@ -130,8 +130,8 @@ extension HostError: CustomStringConvertible {
       + "`btmgmt --index \(unknown.index) power on`"
   }
 
-  /// Returns the device is bonded with another address of this computer. The controller was replaced, or
-  /// reports another address now.
+  /// Returns an error for a device that is bonded with another address of this computer. The controller was
+  /// replaced, or now reports another address.
   static func bonded(
     _ device: DeviceAddress, as local: DeviceAddress, not own: DeviceAddress
   ) -> HostError {
@@ -169,8 +169,8 @@ extension HostError: CustomStringConvertible {
 }
 
 extension Duration {
-  /// Remaining time for the next of several steps, at least half of the total, so that each step has a chance
-  /// to succeed.
+  /// Returns the remaining time for the next of several steps: at least half of this duration, so that
+  /// each step has a chance to succeed.
   package func left(after elapsed: Duration) -> Duration { max(self - elapsed, self / 2) }
 }
 
@@ -183,7 +183,7 @@ extension HostError {
     self = error.condition == .unsupported ? .noBluetooth : .system(error)
   }
 
-  /// Like `init(SystemError)`, for an error while a connection is started or ended.
+  /// Converts a system error that occurred while a connection was started or ended.
   init(connecting address: DeviceAddress, _ error: SystemError) {
     switch error.condition {
     case .unsupported: self = .noBluetooth
@@ -194,7 +194,7 @@ extension HostError {
     }
   }
 
-  /// Like `init(SystemError)`, for opening a port to a controller.
+  /// Converts a system error that occurred while a port to a controller was opened.
   init(opening name: String, _ error: SystemError) {
     switch error.condition {
     case .unsupported: self = .noBluetooth
@@ -206,7 +206,7 @@ extension HostError {
     }
   }
 
-  /// `bluetoothd` with its process ID; `nil` if it is not running.
+  /// Name `bluetoothd` with its process ID; `nil` if it is not running.
   static var daemon: String? {
     ProcessFacts.processID(named: "bluetoothd").map { "bluetoothd (process \($0))" }
   }

@@ -2,9 +2,9 @@ import BLELinux
 import BLEStack
 public import BLEWire
 
-/// Transports the PDUs of one ATT bearer: the kernel's L2CAP socket or a link of our own host.
+/// Transport for the PDUs of one ATT bearer: the kernel's L2CAP socket or a link of our own host.
 ///
-/// Used only on the event loop's thread, on which it also calls its client.
+/// Used only on the event loop's thread. The bearer calls its client on the same thread.
 protocol ATTBearer: AnyObject, Sendable {
   /// Starts to deliver PDUs to a client.
   func attach(_ client: BearerClient) throws(SystemError)
@@ -20,16 +20,16 @@ protocol ATTBearer: AnyObject, Sendable {
   var memoryShortages: Int { get }
   /// The controller's reason for the end of the link, if known.
   var disconnectReason: HCIStatus? { get }
-  /// Whether another program may have used the channel before, so that its MTU is unknown at first.
+  /// Whether another program may have used the channel before. If so, its ATT_MTU is unknown at first.
   var mayBeOlder: Bool { get }
-  /// Size of the kernel's receive queue in bytes of kernel memory; 0 if the bearer has no queue of its own.
+  /// Size of the kernel's receive queue in bytes of kernel memory; 0 if the bearer has no such queue.
   var receiveBufferByteCount: Int { get }
   /// Current security level of the link; `nil` if the bearer does not know it.
   func securityLevel() -> LinkSecurityLevel?
-  /// Raises the security level of the link. Until that is done or the peer has sent a PDU, nothing can be
-  /// sent.
+  /// Raises the security level of the link. Nothing can be sent until the level is reached or the peer has
+  /// sent a PDU.
   func raiseSecurity(to level: LinkSecurityLevel, _ done: @escaping (RaisingOutcome) -> Void)
-  /// Stops waiting for the security level. Ends the bearer if it cannot be used without it.
+  /// Stops waiting for the security level. Ends the bearer if it cannot be used without the level.
   func abandonRaising()
 }
 
@@ -57,7 +57,8 @@ extension ATTBearer {
 /// A connection's callbacks for its bearer.
 ///
 /// The closures are created inside the actor and isolated to it. The bearer calls them on the actor's
-/// executor, which is the loop's thread. `assumeIsolated` would also work but costs two allocations a call.
+/// executor, which is the loop's thread. `assumeIsolated` would also work but would cost two allocations per
+/// call.
 final class BearerClient {
   let received: (Span<UInt8>, ReceiveTime, PacketPort.Stamp) -> Void
   /// Called before the PDUs of one system call are delivered.
@@ -102,15 +103,16 @@ public struct BearerStatistics: Hashable, Sendable {
   public var notifications = 0
   /// Values without a subscriber.
   public var unclaimed = 0
-  /// Values among `unclaimed` whose handle was never subscribed to. Values in transit when a subscription
-  /// ends are not included.
+  /// Values among `unclaimed` for handles that were never subscribed to. Does not include values that were in
+  /// transit when a subscription ended.
   public var unsubscribed = 0
-  /// Malformed PDUs, which were dropped, and the last error.
+  /// Malformed PDUs, which were dropped. `lastMalformed` is the latest error.
   public var malformed = 0
   public var lastMalformed: WireError?
   /// Responses and confirmations without a request, which were ignored.
   public var strayResponses = 0
-  /// PDUs without a kernel receive timestamp, which carry the time of arrival instead.
+  /// PDUs without a kernel receive timestamp. Their timestamp is the time at which this process received
+  /// them.
   public var withoutKernelStamp = 0
   /// PDUs that the kernel dropped because its receive queue was full (SO_MEMINFO).
   public var kernelQueueDrops = 0
@@ -118,7 +120,7 @@ public struct BearerStatistics: Hashable, Sendable {
   public var memoryShortages = 0
   /// PDUs sent.
   public var sent = 0
-  /// ATT requests among the PDUs sent. Each is a round trip.
+  /// ATT requests among the sent PDUs. Each request takes one round trip.
   public var requests = 0
   /// System calls that returned at least one PDU.
   public var batches = 0

@@ -5,26 +5,28 @@ import Synchronization
 
 /// The ATT bearer to one device, over the kernel's L2CAP socket or a link of our own host.
 ///
-/// It runs on an event loop. The loop's thread lends each value to the subscribers; the actor's methods run
-/// on the same thread between two batches. Delivering a notification never awaits, locks or allocates.
+/// The connection runs on an event loop. The loop's thread lends each value to the subscribers; the actor's
+/// methods run on the same thread between two batches. Delivering a notification never awaits, locks or
+/// allocates.
 public actor Connection: ATTRequester {
   /// Called on the receive thread. Must not block, allocate or keep the view.
   public typealias Sink = @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
 
   /// Maximum number of PDUs that wait for room in the bearer. Only a peer that sends requests without reading
-  /// the responses exceeds it; it may have only one outstanding request.
+  /// the responses exceeds the limit. The protocol allows a peer one outstanding request.
   private static let outboxLimit = 64
   /// Maximum number of link changes to keep.
   static let changeLimit = 1024
   /// Maximum number of remarks to keep.
   private static let remarkLimit = 64
-  /// A request for other parameters is suspected as the cause if the link ends within this time after it.
+  /// If the link ends within this time after a request for new link parameters, that request is suspected as
+  /// the cause.
   private static let suspicion = Duration.seconds(2)
 
   private struct Request {
     let pdu: [UInt8]
     let need: Need
-    /// A command to send right after the request; it has no response.
+    /// A command to send right after the request. The command has no response.
     let command: [UInt8]?
     let answer: OneShot<Result<[UInt8], GATTError>>
   }
@@ -33,7 +35,7 @@ public actor Connection: ATTRequester {
     let id: Int
     let handle: AttributeHandle
     let sink: Sink
-    /// Whether a value has arrived.
+    /// Whether the subscriber has received a value.
     var isHeard = false
   }
 
@@ -48,7 +50,7 @@ public actor Connection: ATTRequester {
   @TaskLocal package static var need = Need.required
 
   public nonisolated let peer: DeviceAddress
-  /// The link's handle on its controller; 0 if the kernel does not report it.
+  /// The link's handle on its controller; 0 if the kernel does not report the handle.
   public nonisolated let handle: ConnectionHandle
   public nonisolated let loop: EventLoop
   public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
@@ -57,35 +59,36 @@ public actor Connection: ATTRequester {
   private let tap: PacketTap?
   /// Whether the start of this link has been logged.
   private var isLogged = false
-  // Private, so that the machine is used in place: an accessor that lends it out allocates on each use.
+  // Private, so that the machine is used in place: an accessor that lends the machine allocates on each use.
   private var machine: ATTClientMachine
   private var server: LocalServer
-  /// Used instead of `server` if set.
+  /// Responder to use instead of `server`, if set.
   private var responder: AttributeResponder?
   /// Reason why the bearer ended; `nil` while it is up.
   public private(set) var end: BearerEnd?
   private var current: Request?
   private var queue: [Request] = []
-  /// Topics of requests at which the device ended an earlier link. Such requests are not sent.
+  /// Topics of requests that made the device end an earlier link. Such requests are not sent.
   private var avoided: Set<[UInt8]> = []
-  /// The last request for other link parameters.
+  /// The last request for new link parameters.
   private var asked: (part: LinkRequest.Part, at: MonotonicTime, isChanged: Bool)?
-  /// Causes that ended links in an earlier run of the program; these are not requested.
+  /// Causes that ended links in an earlier run of the program. These requests are not sent.
   package var recalled: [LinkSuspect] = []
   /// Whether the device has responded to any request on this link.
   private var hasResponded = false
   /// The last optional request that the device has responded to.
   private var answered: (request: [UInt8], at: MonotonicTime)?
-  /// Suspected cause if the device ended this link, and whether the device had not answered that request.
+  /// Suspected cause if the device ended this link. `isUnanswered` is `true` if the device had not answered
+  /// the suspected request.
   package private(set) var suspect: (cause: LinkSuspect, isUnanswered: Bool)?
-  /// Oddities of the device; each is recorded once.
+  /// Oddities of the device. Each is recorded once.
   public private(set) var remarks: [LinkRemark] = []
   private let queuedWrites = Turns()
   package private(set) var outbox: [[UInt8]] = []
-  /// Whether the PDUs of one system call are being delivered. PDUs sent meanwhile are queued until the end.
+  /// Whether the PDUs of one system call are being delivered. PDUs sent during this time are queued.
   private var isDelivering = false
   private let senders = Waiters()
-  /// `end`, for tasks that await it.
+  /// Set to `end` when the bearer ends, for tasks that await the end.
   private let ending = OneShot<BearerEnd>()
   private var subscribers: [Subscriber] = []
   private var everSubscribed: Set<AttributeHandle> = []
@@ -95,11 +98,11 @@ public actor Connection: ATTRequester {
   private var wakes: [WakeEvent] = []
   /// Undoes changes to a link that may stay up without this channel. Called by `close`.
   var restore: (@Sendable () async -> Void)?
-  /// Gives a link that started fast its lasting timing. Called when the fast start ends.
+  /// Sets the lasting timing of a link that started fast. Called when the fast start ends.
   var settle: (@Sendable (Connection) async -> Void)?
   /// Set when the fast start or the link has ended.
   var settled: OneShot<Void>?
-  /// The timing that the link had before any request.
+  /// Timing of the link before any request.
   var former: LinkParameters?
   /// Raises the security of a link after the device refused a request as insufficiently secure.
   private var securityRaiser: (@Sendable (Connection, ATTErrorCode) async -> Bool)?
@@ -149,18 +152,18 @@ public actor Connection: ATTRequester {
     if !remarks.contains(remark), remarks.count < Self.remarkLimit { remarks.append(remark) }
   }
 
-  /// Records that the controller is about to request other link parameters from the device.
+  /// Records that the controller is about to request new link parameters from the device.
   func noteAsking(for part: LinkRequest.Part) { asked = (part, loop.clock.monotonic(), false) }
 
-  /// Refuses such requests locally instead of sending them, as a device without the feature would. Applies to
-  /// optional requests, and to requests that the connection can do without.
+  /// Refuses requests like these locally instead of sending them, as a device without the feature would.
+  /// Applies to optional requests, and to requests that the connection can do without.
   package func avoid(_ requests: Set<[UInt8]>) {
     avoided.formUnion(requests.map { LinkSuspect.topic(of: $0) })
   }
 
-  /// Permits subscription requests again, because no values have arrived without them.
+  /// Permits subscription requests again, because no values have arrived without a subscription.
   ///
-  /// - Returns: Whether any had been avoided.
+  /// - Returns: Whether any subscription requests had been avoided.
   func allowSubscriptions() -> Bool {
     let before = avoided.count
     avoided = avoided.filter { !isSubscription($0) }
@@ -178,7 +181,7 @@ public actor Connection: ATTRequester {
     return result
   }
 
-  /// Sets the time limit for a response, after which the bearer ends. The maximum is 30 s.
+  /// Sets the time limit for a response. The bearer ends at the limit, which is at most 30 s.
   public func limitAnswers(to patience: Duration) { machine.patience = patience }
 
   /// Waits until the bearer has ended.
@@ -194,10 +197,10 @@ public actor Connection: ATTRequester {
     finish(.closedLocally)
   }
 
-  /// Closes the channel for a cause that the caller has detected. The device is not informed.
+  /// Closes the channel for a cause that the caller has detected. Does not inform the device.
   package func close(for cause: BearerEnd) { finish(cause) }
 
-  /// Whether a packet log responds instead of a device, so that pauses are those of the log.
+  /// Whether a packet log responds instead of a device. Pauses are then those of the log.
   package nonisolated var isReplayed: Bool { (carrier as? HostCarrier)?.mayBeOlder == true }
 
   // MARK: Requests
@@ -211,8 +214,8 @@ public actor Connection: ATTRequester {
 
   /// Sends a request and returns its response. Requests are sent in the order of the calls, one at a time.
   ///
-  /// If the calling task is cancelled while the request is queued, the request is removed; once sent, it is
-  /// completed. A task that was already cancelled before the call can still send requests, to clean up.
+  /// If the calling task is cancelled while the request is queued, the request is removed; once sent, the
+  /// request is completed. A task that was cancelled before the call can still send requests, to clean up.
   ///
   /// If the device refuses for insufficient security and the link's security can be raised, the request is
   /// repeated once.
@@ -220,7 +223,7 @@ public actor Connection: ATTRequester {
     try await transact(request, followedBy: nil)
   }
 
-  /// Sends a request and, right after it, a command without waiting for the response. The device processes
+  /// Sends a request, and a command right after it without waiting for the response. The device processes
   /// both in this order. The command is sent even if the device refuses the request.
   func transact(_ request: [UInt8], followedBy command: [UInt8]?) async throws(GATTError) -> [UInt8] {
     do throws(GATTError) { return try await exchange(request, command) } catch {
@@ -266,7 +269,7 @@ public actor Connection: ATTRequester {
     transmit(command)
   }
 
-  /// Waits until no PDU is queued for room in the bearer.
+  /// Waits until the bearer has accepted all queued PDUs.
   package func room() async throws(GATTError) {
     do { try await senders.waitUnlessCancelled { outbox.isEmpty || end != nil } } catch { throw .cancelled }
     if let end { throw .closed(end) }
@@ -324,7 +327,7 @@ public actor Connection: ATTRequester {
 
   /// Waits for a subscriber's first value.
   ///
-  /// - Returns: Whether it arrived in time.
+  /// - Returns: Whether the value arrived in time.
   func hasHeard(_ id: Int, within patience: Duration) async -> Bool {
     func isHeard() -> Bool { subscribers.contains { $0.id == id && $0.isHeard } }
     let limit = loop.clock.monotonic().advanced(by: patience)
@@ -361,15 +364,15 @@ public actor Connection: ATTRequester {
     isDelivering = true
   }
 
-  /// Sends the PDUs that were queued during a batch, such as the next request after a response. Therefore no
-  /// notification of the batch waits for a system call.
+  /// Sends the PDUs that were queued during a batch, such as the next request after a response. Sending after
+  /// the batch ensures that no notification of the batch waits for a system call.
   private func endDelivery() {
     isDelivering = false
     if !outbox.isEmpty { flushOutbox() }
   }
 
   private func received(_ pdu: Span<UInt8>, at time: ReceiveTime, _ stamp: PacketPort.Stamp) {
-    // A failed send may have ended the bearer during the batch. PDUs that arrived before that still count.
+    // A failed send may have ended the bearer during the batch. PDUs that arrived before the end still count.
     switch end {
     case nil, .linkLost: break
     case .closedLocally, .transactionTimeout, .answersNotTaken, .encryptionLost, .silent: return
@@ -388,7 +391,8 @@ public actor Connection: ATTRequester {
     }
   }
 
-  /// Logs the start of the link before its first PDU. By then its timing is known, if it is reported at all.
+  /// Logs the start of the link before its first PDU. By then the link's timing is known if the kernel
+  /// reports it at all.
   private func log(_ direction: HCIDirection, _ pdu: Span<UInt8>, at time: ReceiveTime) {
     guard let tap else { return }
     if !isLogged {
@@ -433,7 +437,7 @@ public actor Connection: ATTRequester {
   }
 
   private func react(_ reaction: ATTClientMachine.Reaction, _ pdu: Span<UInt8>) {
-    // Copied here, because a subscriber may read the statistics while the machine lends it a value.
+    // Copied here, because a subscriber may read the statistics while the machine lends a value.
     counters.strayResponses = machine.strayResponses
     switch reaction {
     // `release` returns a held response later.
@@ -451,8 +455,8 @@ public actor Connection: ATTRequester {
   func expire(_ now: MonotonicTime) {
     if let (reaction, pdu) = machine.release(now: now) { react(reaction, pdu.span) }
     guard let request = machine.expire(now: now) else { return }
-    // End the bearer before the caller resumes, so that nothing more is sent on it, not even the next queued
-    // request.
+    // End the bearer before the caller resumes, so that nothing more is sent on the bearer, not even the next
+    // queued request.
     let timedOut = current
     current = nil
     finish(.transactionTimeout)
@@ -486,7 +490,7 @@ public actor Connection: ATTRequester {
 
   private func suspected(of end: BearerEnd) -> (cause: LinkSuspect, isUnanswered: Bool)? {
     guard case .linkLost(let loss) = end, loss != .controllerReset else { return nil }
-    // A device that is out of range does not respond at all. Losing such a link is no evidence against a
+    // A device that is out of range does not respond at all. The loss of such a link is no evidence against a
     // request.
     guard loss == .closedByPeer || hasResponded else { return nil }
     let now = loop.clock.monotonic()
@@ -565,7 +569,7 @@ extension Connection {
     }
   }
 
-  /// Whether the link still has the timing of a fast start. The device may have changed it meanwhile.
+  /// Whether the link still has the timing of a fast start. The device may have requested other timing.
   var isFast: Bool { link.timing.map { $0.interval <= LinkRequest.fastIntervals.upperBound } ?? true }
 
   /// Ends the link's fast start, if it has one.
@@ -584,7 +588,7 @@ extension Connection {
   /// The controller's reason for the end of the link, if known. Core 5.4, Vol 1, Part F.
   public var disconnectReason: HCIStatus? { carrier.disconnectReason }
 
-  /// Parameters in force on the link; `nil` where unknown.
+  /// Parameters in force on the link; `nil` for unknown parameters.
   public var link: LinkState { LinkState(after: changes) }
 
   /// Size of the kernel's receive queue in bytes of kernel memory.
@@ -614,8 +618,8 @@ extension Connection {
 package final class AttributeResponder: @unchecked Sendable {
   // No lock: called on the event loop's thread only.
 
-  /// Processes a request, command or confirmation with the current MTU. Returns the response; empty if none
-  /// is due.
+  /// Processes a request, command or confirmation with the current MTU. Returns the response, or an empty
+  /// array if no response is due.
   package typealias Answer = (Span<UInt8>, _ mtu: Int) -> [UInt8]
 
   let answer: Answer

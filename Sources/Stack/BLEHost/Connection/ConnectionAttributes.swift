@@ -196,10 +196,10 @@ extension Connection {
 
   /// Returns the attributes of an earlier link if they are verified as unchanged, otherwise discovers them.
   ///
-  /// Verification takes one round trip if the device has a Database Hash, and none if it has no Service
-  /// Changed. For other devices, given services take one request per declaration and one for the descriptors
-  /// of each characteristic; the whole database is discovered again. If the attributes were known, the MTU is
-  /// not exchanged until `validate` or `exchangeMTU`.
+  /// Verification takes one round trip if the device has a Database Hash, and none if the device has no
+  /// Service Changed. For other devices, given services take one request per declaration and one for the
+  /// descriptors of each characteristic; the whole database is discovered again. If the attributes were
+  /// known, the MTU is not exchanged until `validate` or `exchangeMTU`.
   ///
   /// - Parameter services: UUIDs of the services; `nil` for all.
   /// - Returns: The services that exist, in the order of the parameter.
@@ -218,7 +218,7 @@ extension Connection {
     switch known.proof {
     case .hash(let hash): holds = try await readDatabaseHash() == hash
     case .lasting: holds = true
-    // Without a hash, only reading the attributes themselves can verify them.
+    // Without a hash, attributes can be verified only by reading them.
     case .none: holds = if services == nil { false } else { try await stands(database) }
     }
     guard holds else {
@@ -229,8 +229,8 @@ extension Connection {
     return database
   }
 
-  /// Returns all characteristics with a UUID: from an earlier link if they are verified as unchanged,
-  /// otherwise by reading the declarations of all services.
+  /// Returns all characteristics with a UUID. Takes them from an earlier link if they are verified as
+  /// unchanged, otherwise reads the declarations of all services.
   ///
   /// - Returns: The characteristics, without descriptors unless they were known.
   public func characteristics(_ uuid: BluetoothUUID) async throws(GATTError) -> [GATTDatabase.Characteristic]
@@ -244,10 +244,10 @@ extension Connection {
     return try await findCharacteristics(uuid)
   }
 
-  /// Returns the first characteristic with a UUID that has any of these properties; if none has, the first
-  /// with the UUID.
+  /// Returns the first characteristic with a UUID that has any of these properties. If there is none, returns
+  /// the first characteristic with the UUID.
   ///
-  /// - Returns: The characteristic with its descriptors; `nil` if the device lacks it.
+  /// - Returns: The characteristic with its descriptors, or `nil` if the device lacks the characteristic.
   public func characteristic(
     _ uuid: BluetoothUUID, with properties: CharacteristicProperties = []
   ) async throws(GATTError) -> GATTDatabase.Characteristic? {
@@ -268,18 +268,18 @@ extension Connection {
     return found
   }
 
-  /// Returns the attributes that a stream needs of a service, with as few requests as possible: from an
-  /// earlier link if they are verified as unchanged, otherwise with `findCharacteristics`. `complete`
-  /// discovers the rest while the stream runs.
+  /// Returns the attributes that a stream needs of a service, with as few requests as possible. Takes them
+  /// from an earlier link if they are verified as unchanged, otherwise calls `findCharacteristics`.
+  /// `complete` discovers the remaining attributes while the stream runs.
   ///
   /// - Parameters:
   ///   - characteristics: characteristics that notify or indicate.
   ///   - others: characteristics that only need to exist.
   ///   - service: UUID of the service.
   ///   - search: how to discover the service if it is not known.
-  /// - Returns: The services that have the first of the characteristics. If any of them can send that
-  ///   characteristic's values, the others are left out. They contain at least the requested characteristics
-  ///   that exist.
+  /// - Returns: The services that have the first of the characteristics. If some of these services can send
+  ///   that characteristic's values, the other services are left out. A service contains at least those
+  ///   requested characteristics that exist.
   public func attributes(
     toStream characteristics: [BluetoothUUID], with others: [BluetoothUUID] = [], of service: BluetoothUUID,
     by search: ServiceSearch = .uuid
@@ -308,8 +308,7 @@ extension Connection {
   /// Completes a link whose stream was started early: exchanges the MTU, subscribes to changes, and discovers
   /// all attributes.
   ///
-  /// If the stream's characteristics turn out to have other handles, wakes the tasks that await attribute
-  /// changes.
+  /// If the stream's characteristics have other handles, wakes the tasks that await attribute changes.
   ///
   /// - Parameter services: UUIDs of the services; `nil` for all.
   /// - Returns: `nil` if the attributes have changed.
@@ -327,8 +326,8 @@ extension Connection {
   }
 
   /// Completes a link whose stream was started with attributes of an earlier link: exchanges the MTU and
-  /// subscribes to changes. Compares the hash again, because the device may have changed before it was
-  /// subscribed to.
+  /// subscribes to changes. Compares the hash again, because the attributes may have changed before the
+  /// subscription.
   public func validate() async throws(GATTError) {
     try await exchangeMTU()
     guard let generic = discovery?.database(of: [.genericAttribute])?.services.first else {
@@ -363,8 +362,8 @@ extension Connection {
   }
 
   /// Checks by discovery whether attributes of an earlier link are unchanged, without touching subscriptions.
-  /// Call it if a device whose attributes cannot change behaves as if they had. A matching hash needs no
-  /// further check.
+  /// Call this if the attributes of a device seem to have changed although the device cannot change them. A
+  /// matching hash needs no further check.
   public func verify() async throws(GATTError) {
     guard let found = discovery, usesEarlierDiscovery,
       found.proof == .lasting
@@ -381,7 +380,7 @@ extension Connection {
     return true
   }
 
-  /// Subscribes to attribute changes if the device supports it.
+  /// Subscribes to attribute changes if the device supports this.
   ///
   /// - Returns: The Generic Attribute service, which reports changes: empty if the device lacks it, `nil` if
   ///   that is unknown. The Database Hash, read after the subscription so that no change is missed.

@@ -2,8 +2,8 @@ public import BLELinux
 public import BLEWire
 import Synchronization
 
-/// Copies every PDU of an ATT bearer into a ring buffer that a log writer drains, with events for the start
-/// and end of its link.
+/// Copies every PDU of an ATT bearer into a ring buffer that a log writer drains. Adds events for the start
+/// and end of the link.
 public final class PacketTap: Sendable {
   /// Type of a record.
   public enum Content: UInt8, Hashable, Sendable, BitwiseCopyable {
@@ -53,16 +53,17 @@ public final class PacketTap: Sendable {
     ring.push(tag: Tag(direction, handle).raw, time: time, pdu)
   }
 
-  /// Logs an event. Takes an array, because events are rare: one per start or end of a link.
+  /// Logs an event. Accepts an array, because events are rare: one per start or end of a link.
   func log(event: [UInt8], _ handle: ConnectionHandle, at time: ReceiveTime) {
     guard isOpen.load(ordering: .relaxed) else { return }
     ring.push(tag: Tag(.controllerToHost, handle, .event).raw, time: time, event.span)
   }
 
-  /// Returns an LE Connection Complete event, which identifies the peer of the PDUs that follow. Without it
-  /// Wireshark marks a link's packets as erroneous. Core 5.4, Vol 4, Part E, 7.7.65.1.
+  /// Returns an LE Connection Complete event, which identifies the peer of the PDUs that follow. Wireshark
+  /// marks a link's packets as erroneous if this event is missing. Core 5.4, Vol 4, Part E, 7.7.65.1.
   ///
-  /// - Parameter timing: `nil` if the kernel does not report it; interval, latency and timeout are then 0.
+  /// - Parameter timing: `nil` if the kernel does not report the timing. Interval, latency and timeout are
+  ///   then 0.
   package static func start(
     of handle: ConnectionHandle, _ peer: DeviceAddress, _ role: LEConnectionComplete.Role,
     _ timing: LinkParameters?

@@ -4,17 +4,19 @@ import Synchronization
 
 /// A value that is decoded on the receive thread.
 public protocol NotificationSample: BitwiseCopyable, Sendable {
+  /// Decodes a value.
+  ///
   /// - Parameters:
   ///   - value: borrows the receive slab.
   ///   - time: the kernel's timestamp.
   init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError)
 
-  /// Whether the sample contains a measurement; `true` by default. Samples without one do not count as
-  /// values.
+  /// Whether the sample contains a measurement; `true` by default. A sample without a measurement does not
+  /// count as a value.
   var isValue: Bool { get }
 
-  /// Whether the sensor may pause after this sample because it has nothing to measure. By default, whether
-  /// the sample has no measurement.
+  /// Whether the sensor may pause after this sample because it has nothing to measure. By default, `true` if
+  /// the sample contains no measurement.
   var mayBeLast: Bool { get }
 }
 
@@ -25,12 +27,11 @@ extension NotificationSample {
 
 /// A bounded queue that passes samples from the receive thread to one task.
 public final class SampleChannel<Sample: NotificationSample>: AsyncSequence, Sendable {
-  /// Lets a recorder read the ring directly. No task may iterate meanwhile.
+  /// The queue of samples, which a recorder may read directly. No task may iterate at the same time.
   package let ring: SampleQueue<Sample>
   private let isFinished = Atomic<Bool>(false)
   private let reader = Waiters()
-  /// Whether the reader must be woken. Most samples arrive while the reader is busy and therefore take no
-  /// lock.
+  /// Whether the reader must be woken. Most samples arrive while the reader is busy; no lock is then taken.
   private let isWaiting = Atomic<Bool>(false)
   private let malformedCount = Atomic<Int>(0)
 
@@ -56,7 +57,7 @@ public final class SampleChannel<Sample: NotificationSample>: AsyncSequence, Sen
     if isWaiting.load(ordering: .relaxed) { wake() }
   }
 
-  /// Ends the sequence after the samples that are queued.
+  /// Ends the sequence after the queued samples.
   public func finish() {
     isFinished.store(true, ordering: .sequentiallyConsistent)
     wake()

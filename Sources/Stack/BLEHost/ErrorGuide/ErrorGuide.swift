@@ -2,14 +2,13 @@ public import BLELinux
 public import BLEStack
 public import BLEWire
 
-/// Cause and remedy of an error code. One set of tables covers the codes of the kernel, the controller and
-/// the device.
+/// Cause and remedy of an error code. Covers the codes of the kernel, the controller and the device.
 ///
 /// A command that fails ends with one line: the error, then the remedy.
 public struct ErrorGuide: Hashable, Sendable {
   /// Cause of the code.
   public let cause: String
-  /// Advice for the user, to be printed after a semicolon.
+  /// Advice for the user. Printed after a semicolon.
   public let remedy: String
 
   /// Parses a table. Each line has one code, or several with the same meaning: `key key | cause | remedy`.
@@ -43,7 +42,7 @@ extension HCIStatus {
   /// Explains the status; `nil` for success and for codes that no version up to Core 5.4 defines.
   public var guide: ErrorGuide? { ErrorGuide.controller[ErrorGuide.key(rawValue)] }
 
-  /// `Command Disallowed (0xc)`.
+  /// Name and code, such as `Command Disallowed (0xc)`.
   package var text: String { "\(name) (0x\(String(rawValue, radix: 16)))" }
 }
 
@@ -67,8 +66,8 @@ extension PairingFailure {
 }
 
 extension SystemError {
-  /// Explains the error number. Prefers the meaning for this call to the general one. `nil` only for a number
-  /// that Linux does not name.
+  /// Explains the error number. Prefers the meaning for this system call to the general meaning. `nil` only
+  /// for a number that Linux does not name.
   public var guide: ErrorGuide? { ErrorGuide.system["\(name)@\(call)"] ?? ErrorGuide.system[name] }
 }
 
@@ -115,7 +114,7 @@ extension PairingError {
 }
 
 extension ErrorGuide {
-  /// Joins a description and a remedy, if there is one.
+  /// Joins a description and an optional remedy.
   package static func text(_ what: String, _ remedy: String?) -> String {
     remedy.map { "\(what); \($0)" } ?? what
   }

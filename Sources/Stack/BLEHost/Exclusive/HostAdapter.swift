@@ -31,13 +31,14 @@ public actor HostAdapter: Adapter {
   var scan: HostScan?
   private var isScanEnding = false
   private var isReceiving = false
-  /// PDUs and disconnects that connections requested while a packet was being received. Processed afterwards.
+  /// PDUs and disconnects that connections requested while a packet was being received. Processed after the
+  /// packet.
   private var deferred: [(handle: ConnectionHandle, pdu: [UInt8])] = []
   private var ending: [ConnectionHandle] = []
   private var ownAddress: DeviceAddress?
   private var hidesInScans = false
   package private(set) var failure: HostError?
-  /// Whether the controller has failed and is being reset. Commands wait until it is up again.
+  /// Whether the controller has failed and is being reset. Commands wait until the reset has ended.
   private var isRestarting = false
   private let restarts = Waiters()
   /// Number of times the controller was reset after a failure.
@@ -97,7 +98,7 @@ public actor HostAdapter: Adapter {
     if controller.address.bits == 0 { try await command(LESetRandomAddress(takeRandomAddress())) }
   }
 
-  /// Closes the transport. An actor method, because transports may only be used on the loop's thread.
+  /// Closes the transport. An actor method, because transports may be used only on the loop's thread.
   private func abandon() { transport.close() }
 
   /// Properties that the controller reported during initialisation.
@@ -130,7 +131,8 @@ public actor HostAdapter: Adapter {
   public func release() async {
     for carrier in carriers.all { carrier.client?.ended(.closedLocally) }
     await stopScanQuietly()
-    // May fail if a central has just connected or the controller has failed. Advertising is then off anyway.
+    // May fail if a central has just connected or the controller has failed. Advertising is off in both
+    // cases.
     try? await stopAdvertising()
     if failure == nil, host.linkCount > 0 {
       closeDeadline = loop.clock.monotonic().advanced(by: Self.closePatience)
@@ -154,7 +156,7 @@ public actor HostAdapter: Adapter {
     return try await sendNow(command)
   }
 
-  /// Like `command`, but sends even while the controller is being initialised again.
+  /// Sends a command like `command`, even while the controller is being initialised again.
   @discardableResult
   private func sendNow(_ command: any HCICommand) async throws(HostError) -> [UInt8] {
     let waiter = commands.wait(for: try submit(command), type(of: command).opcode)
@@ -169,7 +171,7 @@ public actor HostAdapter: Adapter {
     if let failure { throw failure }
   }
 
-  /// Sends a command whose result is a separate event, and waits for that event.
+  /// Sends a command whose result arrives in a separate event, and waits for that event.
   ///
   /// - Throws: also `gatt(closed)` if the link ends first.
   func command(
@@ -181,7 +183,7 @@ public actor HostAdapter: Adapter {
     return try await waiter.get()
   }
 
-  /// Stops waiting for a procedure that takes too long; its caller gets the error.
+  /// Stops waiting for a procedure that exceeds its time limit. The procedure's caller gets the error.
   private func giveUp(_ procedure: LinkProcedure, _ error: HostError) {
     commands.end({ $0 == procedure }, .failure(error))
   }
@@ -198,7 +200,7 @@ public actor HostAdapter: Adapter {
 
   /// Sends an ATT PDU of a connection.
   ///
-  /// While a packet is being received the host cannot be used, so the PDU is queued and sent afterwards.
+  /// The host cannot be used while a packet is being received. During this time the PDU is queued.
   private func send(_ pdu: Span<UInt8>, on handle: ConnectionHandle) -> HostLink.SendResult {
     loop.assertIsCurrent()
     guard let carrier = carriers[handle] else { return .gone }
@@ -299,7 +301,7 @@ public actor HostAdapter: Adapter {
   private func isLinkEncrypted(_ handle: ConnectionHandle) -> Bool { host.isEncrypted(handle) }
 
   /// Runs `body` on the host for code in other files, then processes events and packets. The host is private
-  /// so that it is used in place: an accessor that lends it out allocates on each use.
+  /// so that it is used in place: an accessor that lends the host allocates on each use.
   private func withHost<Result>(_ body: (inout HCIHost) -> Result) -> Result {
     defer { settle() }
     return body(&host)
@@ -308,7 +310,7 @@ public actor HostAdapter: Adapter {
   /// Processes the host's events and sends the resulting packets.
   private func settle() {
     for event in host.takeEvents() { handle(event) }
-    // New links have taken their early PDUs. The remaining PDUs belong to links without a connection.
+    // New links have received their early PDUs. The remaining PDUs belong to links without a connection.
     early.removeAll(keepingCapacity: true)
     for (handle, pdu) in deferred { _ = host.send(pdu.span, on: handle) }
     deferred.removeAll(keepingCapacity: true)
@@ -516,10 +518,10 @@ extension HostAdapter {
   // MARK: Addresses
 
   /// Address that this host uses to scan and connect: the controller's public address, or a random static
-  /// one.
+  /// address.
   public var address: DeviceAddress { ownAddress ?? controller.address }
 
-  /// Generates a static address for a controller without a public one. Core 5.4, Vol 6, Part B, 1.3.2.1.
+  /// Generates a static address for a controller without a public address. Core 5.4, Vol 6, Part B, 1.3.2.1.
   private func takeRandomAddress() -> DeviceAddress {
     let address = Self.random { DeviceAddress.randomStatic($0) }
     ownAddress = address
@@ -568,8 +570,8 @@ extension HostAdapter {
     return connection
   }
 
-  /// Sets the lasting timing of a link: the requested one, otherwise the one that the device has requested
-  /// meanwhile.
+  /// Sets the lasting timing of a link: the requested timing, otherwise the timing that the device has
+  /// requested since the start.
   private func endFastStart(_ connection: Connection, _ request: LinkRequest) async {
     let wish = withHost { $0.releaseTiming(of: connection.handle) }
     let rest: LinkParameterRange? = await connection.isFast ? .default : nil
@@ -584,7 +586,7 @@ extension HostAdapter {
     await askBeyondTiming(request, of: connection)
   }
 
-  /// Requests the parameters that cannot be set when a link is created.
+  /// Requests the parameters that the command to create a link does not include.
   private func askBeyondTiming(_ request: LinkRequest, of connection: Connection) async {
     if let phy = request.phy { await ask(.phy, of: connection, LESetPHY(connection.handle, phy)) }
     if let octets = request.dataLength {
@@ -620,8 +622,8 @@ extension HostAdapter {
     return facts
   }
 
-  /// Checks that a link is still up. Call it before each command, because another link may have its handle by
-  /// now.
+  /// Checks that a link is still up. Call this before each command, because another link may have the same
+  /// handle by now.
   private func requireUp(_ connection: Connection) throws(HostError) {
     guard carriers[connection.handle] === connection.carrier else {
       throw .gatt(.closed(.linkLost(connection.carrier.disconnectReason.map { LinkLoss($0) } ?? .unknown)))
@@ -667,7 +669,7 @@ extension HostAdapter {
         try await create(attempt)
         attempt.createdAt = loop.clock.monotonic()
         if let (wish, link) = attempt.early.take() { tell(wish, link) }
-        // A connection request arrived meanwhile whose device is not on the list.
+        // A connection request for a device that is not on the list has arrived in the meantime.
         if !attempt.isPartial, !wishes.waiting.allSatisfy(attempt.isFor) { makeRoom() }
       } catch {
         // After a reset of the controller, the attempt is repeated.
@@ -715,7 +717,7 @@ extension HostAdapter {
   }
 
   /// Limits the current attempt to `grace`, because another connection request is pending. The next attempt
-  /// can serve both.
+  /// can serve both requests.
   private func makeRoom() {
     guard let attempt = wishes.attempt, let created = attempt.createdAt, !attempt.isCancelling,
       !wishes.isStubborn
@@ -731,7 +733,7 @@ extension HostAdapter {
     attempt.cancel = withHost { $0.submit(LECreateConnectionCancel()) }
   }
 
-  /// Ends attempts and connection requests whose deadline has passed.
+  /// Ends attempts and connection requests whose deadlines have passed.
   private func expireWishes(_ now: MonotonicTime) {
     guard let attempt = wishes.attempt else { return }
     if attempt.isCancelling {
@@ -756,7 +758,7 @@ extension HostAdapter {
   }
 
   /// Completes a connection request with its link. If the controller has not replied to the command yet,
-  /// waits for the reply, because such a controller may not work at all.
+  /// first waits for the reply: a controller that never replies may not work at all.
   func tell(_ wish: LinkWish, _ connection: Connection) {
     if let attempt = wishes.attempt, attempt.createdAt == nil {
       attempt.early = (wish, connection)
@@ -809,14 +811,14 @@ extension HostAdapter {
 
 // MARK: - Security
 
-/// Security state of an adapter's links, with the tasks that await changes. On the loop's thread only.
+/// Security state of an adapter's links, with the tasks that await changes. Used only on the loop's thread.
 struct SecurityTable {
   var settings: SecuritySettings?
   /// Pairings that a task awaits.
   fileprivate var pairings: [ConnectionHandle: OneShot<Result<Bond, PairingError>>] = [:]
   /// Bonds of links that are up, including bonds that are not stored.
   fileprivate var bonds: [ConnectionHandle: Bond] = [:]
-  /// Links whose peer has lost its key.
+  /// Links whose peers have lost their keys.
   fileprivate var forgotten: Set<ConnectionHandle> = []
   /// Links with an LE Enable Encryption in progress.
   fileprivate var encrypting: Set<ConnectionHandle> = []
@@ -854,8 +856,8 @@ extension HostAdapter {
   /// Address of the peer; `nil` if the link is down.
   func peer(of handle: ConnectionHandle) -> DeviceAddress? { carriers[handle]?.peer }
 
-  /// Passes the security of a link to its server, or records it if this side is the central. For a key from a
-  /// pairing, the level does not depend on an older bond.
+  /// Passes the security of a link to its server. If this side is the central, records the security instead.
+  /// For a key from a pairing, the level does not depend on an older bond.
   func noteSecurity(of handle: ConnectionHandle, _ source: LinkKeySource?) {
     guard let carrier = carriers[handle] else { return }
     guard let acceptor, carrier.description.role == .peripheral else {
@@ -871,8 +873,8 @@ extension HostAdapter {
     acceptor.secured(LinkSecurityChange(handle: handle, security: level, source: source, identity: identity))
   }
 
-  /// Enables encryption and pairing. If the controller has no public address, uses the address under which
-  /// bonded devices know this host.
+  /// Enables encryption and pairing. If the controller has no public address, uses the address that bonded
+  /// devices know this host by.
   public func secure(_ settings: SecuritySettings) async throws(HostError) {
     security.settings = settings
     withHost { $0.takeSecurityRequests() }
@@ -901,7 +903,8 @@ extension HostAdapter {
     }
     do throws(PairingError) {
       let bond = try result.get()
-      // Our keys are sent last. Wait until they are transmitted, because the caller may end the link at once.
+      // Our keys are sent last. Wait until they are transmitted, because the caller may end the link
+      // immediately.
       if isBusy(handle) {
         let drain = security.drains[handle] ?? OneShot()
         security.drains[handle] = drain
@@ -927,7 +930,7 @@ extension HostAdapter {
     for handle in security.drains.keys where !isBusy(handle) { security.drained(handle) }
   }
 
-  /// Bond with a connected device, stored or for this link only.
+  /// Returns the bond with a connected device, stored or for this link only.
   public func bond(of connection: Connection) -> Bond? {
     security.bonds[connection.handle] ?? storedBond(of: connection.peer)?.bond
   }
@@ -936,7 +939,7 @@ extension HostAdapter {
     withHost { $0.isEncrypted(connection.handle) }
   }
 
-  /// Writes a value so that the device can authenticate it: signed if the link is not encrypted, otherwise
+  /// Writes a value in a way that the device can authenticate: signed if the link is not encrypted, otherwise
   /// with an ordinary Write Command.
   ///
   /// - Throws: `cannotSign` if the device is not bonded or no signing key was distributed to it.
@@ -950,7 +953,8 @@ extension HostAdapter {
     try await connection.writeSigned(value, to: handle, by: signer)
   }
 
-  /// Resolves private addresses of bonded devices to their identity; `nil` if no bond has a resolving key.
+  /// Resolver that maps private addresses of bonded devices to identity addresses; `nil` if no bond has a
+  /// resolving key.
   public var addressResolver: AddressResolver? {
     let known = (bondStore?.bonds() ?? []).compactMap(\.bond.peerIdentity).filter { $0.resolvingKey != 0 }
     guard !known.isEmpty else { return nil }
@@ -961,8 +965,8 @@ extension HostAdapter {
 
   /// Encrypts a link if the device is bonded.
   ///
-  /// - Throws: `notEncrypted` if the link is not encrypted within the timeout, unless the settings permit
-  ///   that or pairing follows; `gatt(closed)` if the link ends first.
+  /// - Throws: `notEncrypted` if the link is not encrypted within the timeout, unless the settings permit an
+  ///   unencrypted link or pairing follows; `gatt(closed)` if the link ends first.
   private func encryptIfBonded(_ connection: Connection, within timeout: Duration) async throws(HostError) {
     guard let settings = security.settings, settings.encryption == .atOnce,
       let stored = storedBond(of: connection.peer), let key = stored.bond.peerKey
@@ -985,8 +989,8 @@ extension HostAdapter {
       throw refused(status)
     case .failure(.commandRefused(_, let status)): throw refused(status)
     case .failure(let error):
-      // If the two keys differ, the link ends, because neither side can decrypt the other's packets. Core
-      // 5.4, Vol 6, Part B, 5.1.3.1.
+      // If the keys of both sides differ, the link ends, because neither side can decrypt the other's
+      // packets. Core 5.4, Vol 6, Part B, 5.1.3.1.
       guard connection.carrier.disconnectReason == .micFailure else { throw error }
       throw refused(.micFailure)
     }
@@ -1011,7 +1015,7 @@ extension HostAdapter {
       if case .success(.success) = await encrypt(handle, key) { return true }
     }
     guard settings.raising == .byPairing else { return false }
-    // On an encrypted link only an authenticated pairing can help, and that needs a user.
+    // On an encrypted link only an authenticated pairing can help. It requires a user.
     if isEncrypted, settings.agent.capability == .noInputNoOutput || bond?.isAuthenticated == true {
       return false
     }
@@ -1094,7 +1098,7 @@ extension HostAdapter {
     return outcome
   }
 
-  /// Supplies the key that a bonded central encrypts with.
+  /// Supplies the key for a central's encryption request.
   private func answerKeyRequest(of handle: ConnectionHandle, _ random: UInt64, _ diversifier: UInt16) {
     guard let peer = peer(of: handle) else { return }
     let bond = security.bonds[handle] ?? storedBond(of: peer)?.bond
@@ -1140,7 +1144,8 @@ extension HostAdapter {
     let key = peer(of: handle).flatMap { storedBond(of: $0)?.bond }
     let isEnough = key.map { $0.isAuthenticated || !requirements.contains(.authenticated) } ?? false
     if isEnough, let key = key?.peerKey, !security.forgotten.contains(handle) {
-      // A device may repeat its request. Only one procedure runs at a time, and an encrypted link needs none.
+      // A device may repeat its request. Only one procedure runs at a time, and an encrypted link needs no
+      // procedure.
       guard !isLinkEncrypted(handle), security.encrypting.insert(handle).inserted else { return }
       loop.later(self) { _ = await $0.encrypt(handle, key) }
     } else if settings.raising == .byPairing, security.pairings[handle] == nil {
@@ -1162,7 +1167,7 @@ extension HostAdapter {
   }
 }
 
-/// Address that a scan found. On the loop's thread until the scan has ended.
+/// Address that a scan found. Used only on the loop's thread until the scan has ended.
 private final class FoundAddress: @unchecked Sendable {
   // No lock: written on the loop's thread, read after the scan.
   var address: DeviceAddress?
@@ -1176,7 +1181,8 @@ package struct LinkSecurityChange {
   package let security: ATTSecurity
   /// Origin of the key that encrypts the link; `nil` if the link is not encrypted.
   package let source: LinkKeySource?
-  /// Identity of a bonded central. Not verified if the link is not encrypted: then only the address matches.
+  /// Identity of a bonded central. On an unencrypted link the identity is not verified: only the address
+  /// matches.
   package let identity: DeviceAddress?
 
   package init(
@@ -1214,13 +1220,13 @@ package final class LinkAcceptor: @unchecked Sendable {
   }
 }
 
-/// Links on which this device is the peripheral. The acceptor advertises by sending commands to the
+/// Links on which this device is the peripheral. The acceptor sends the advertising commands to the
 /// controller.
 extension HostAdapter {
   /// Number of malformed packets.
   public var malformed: Int { withHost { $0.malformed } }
 
-  /// Passes all further links from centrals to `acceptor`. If `nil`, such links are ended.
+  /// Passes all further links from centrals to `acceptor`. If `nil`, such links are closed.
   ///
   /// - Returns: `false` if another acceptor is already set.
   package func accept(_ acceptor: LinkAcceptor?) -> Bool {
@@ -1232,7 +1238,7 @@ extension HostAdapter {
   /// Whether advertising was turned on and no central has connected since.
   package var isAdvertising: Bool { withHost { $0.isAdvertising } }
 
-  /// Sets the resolvable private address for new links. If `nil`, they use `address`.
+  /// Sets the resolvable private address for new links. If `nil`, new links use `address`.
   package func hide(_ privacy: HostPrivacy?) { withHost { $0.hide(privacy) } }
   package var bondStore: (any BondStore)? { security.settings?.store }
   package func makeIdentity() -> DeviceIdentity? { security.settings?.identity(as: address) }

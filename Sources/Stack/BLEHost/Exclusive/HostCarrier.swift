@@ -70,7 +70,8 @@ final class HostCarrier: ATTBearer, @unchecked Sendable {
     link.disconnect()
   }
 
-  /// Drops in the transport's own queue. Between controller and host, flow control prevents drops.
+  /// Number of packets that the kernel dropped from the transport's queue. Between controller and host, flow
+  /// control prevents drops.
   var kernelQueueDrops: Int { link.kernelQueueDrops() }
   var receiveBufferByteCount: Int { 0 }
 }

@@ -12,7 +12,8 @@ final class LinkWish {
   var deadline: MonotonicTime
   /// Whether an attempt was directed at this device only.
   var wasNamed = false
-  /// Timing with which the link was created. It may come from another request that shared the attempt.
+  /// Timing with which the link was created. Another request may have set the timing if both shared the
+  /// attempt.
   var timing: LinkParameterRange?
   /// Result for the caller. A one-shot, because the link may come up before the caller waits.
   let outcome = OneShot<Result<Connection, HostError>>()
@@ -32,9 +33,9 @@ final class LinkWish {
 /// A connection attempt of the controller, which makes one at a time: to a given device, or to the first
 /// device on the accept list that advertises.
 final class LinkAttempt {
-  /// How long a controller may take to confirm that it has cancelled an attempt.
+  /// Maximum time for a controller to confirm that it has cancelled an attempt.
   static let cancelPatience = Duration.seconds(2)
-  /// Time slice of the devices on the accept list if some did not fit on it.
+  /// Time slice of an attempt if some devices did not fit on the accept list.
   static let slice = Duration.seconds(2)
   /// Minimum duration of an attempt when a connection request for another device is pending.
   static let grace = Duration.milliseconds(500)
@@ -46,11 +47,11 @@ final class LinkAttempt {
   /// Whether connection requests are pending that this attempt does not serve.
   var isPartial: Bool
   let timing: LinkParameterRange
-  /// When the controller accepted the command. The attempt cannot be cancelled before.
+  /// Time at which the controller accepted the command. The attempt cannot be cancelled earlier.
   var createdAt: MonotonicTime?
   /// A link that came up before the controller replied to the command.
   var early: (wish: LinkWish, link: Connection)?
-  /// End of the time slice; while cancelling, the limit for the controller's confirmation.
+  /// End of the time slice. After the cancel command, the time limit for the controller's confirmation.
   var deadline: MonotonicTime?
   var isCancelling = false
   /// The cancel command; `nil` until it is sent.
@@ -75,8 +76,8 @@ struct LinkWishes {
   var attempt: LinkAttempt?
   /// Whether a task is making attempts.
   var isAtWork = false
-  /// Whether the controller confirms a cancellation but continues the attempt, as google/bumble's does
-  /// (0.0.236).
+  /// Whether the controller confirms a cancellation but continues the attempt, like the controller of
+  /// google/bumble 0.0.236.
   var isStubborn = false
 
   /// Returns the next attempt. Each device first gets a short attempt of its own, because most devices are in
@@ -94,16 +95,17 @@ struct LinkWishes {
     wish.outcome.set(result)
   }
 
-  /// When to cancel the attempt; during cancellation, the time limit for the controller's confirmation. `nil`
-  /// until the controller has accepted the command, because the attempt cannot be cancelled before.
+  /// Time at which to cancel the attempt. During cancellation, the time limit for the controller's
+  /// confirmation. `nil` until the controller has accepted the command: the attempt cannot be cancelled
+  /// earlier.
   var deadline: MonotonicTime? {
     guard let attempt, attempt.createdAt != nil else { return nil }
     if attempt.isCancelling { return attempt.deadline }
     return waiting.reduce(attempt.deadline) { .earliest($0, $1.deadline) }
   }
 
-  /// Removes and returns the connection request that a link completes. A directed attempt has exactly one,
-  /// whatever the peer's current address. With the accept list the address must match: the controller may
+  /// Removes and returns the connection request that a new link completes. A directed attempt has exactly one
+  /// request, and any peer address matches. With the accept list the address must match: the controller may
   /// connect to a device whose request was cancelled, even if only one request is left.
   mutating func take(_ peer: DeviceAddress) -> LinkWish? {
     guard let attempt,
@@ -116,7 +118,7 @@ struct LinkWishes {
     return wish
   }
 
-  /// Moves the requests of an attempt behind those that it did not serve.
+  /// Moves the requests of an attempt behind the requests that it did not serve.
   mutating func rotate(_ attempt: LinkAttempt) {
     let had = waiting.filter(attempt.isFor)
     waiting.removeAll(where: attempt.isFor)
@@ -124,7 +126,7 @@ struct LinkWishes {
   }
 }
 
-/// An ATT PDU that arrived together with the event that announces its link.
+/// An ATT PDU that arrived together with the connection event of its link.
 struct EarlyPDU {
   let handle: ConnectionHandle
   let octets: [UInt8]

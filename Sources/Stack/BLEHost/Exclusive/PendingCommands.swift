@@ -31,7 +31,7 @@ struct PendingCommands {
 
   /// Registers a wait for the end of a procedure that a command starts.
   ///
-  /// - Returns: A one-shot that is set when the event arrives that ends the procedure.
+  /// - Returns: A one-shot that is set when the event at the end of the procedure arrives.
   mutating func wait(
     for id: CommandID, _ opcode: HCIOpcode, endingWith procedure: LinkProcedure
   ) -> OneShot<Result<HCIHostEvent, HostError>> {

@@ -1,14 +1,15 @@
 public import BLELinux
 public import BLEWire
 
-/// How a user names an adapter: by its index or by its address.
+/// Name of an adapter: its index or its address.
 public enum AdapterName: Hashable, Sendable {
-  /// `hci0`. The kernel assigns the index anew after each start, and each time the adapter is plugged in.
+  /// Index, such as 0 for `hci0`. The kernel assigns a new index after each start, and each time the adapter
+  /// is plugged in.
   case index(UInt16)
   /// The adapter's public address, which stays the same.
   case address(DeviceAddress)
 
-  /// Parses `hci0` or `00:1A:7D:DA:71:13`; `nil` for other text.
+  /// Parses `hci0` or `00:1A:7D:DA:71:13`. Returns `nil` for other text.
   public init?(_ text: String) {
     if let address = DeviceAddress(text) {
       self = .address(address)
@@ -21,7 +22,8 @@ public enum AdapterName: Hashable, Sendable {
     }
   }
 
-  /// Returns whether this is a name of the adapter. An adapter without an address has no name but its index.
+  /// Returns whether this is a name of the adapter. The index is the only name of an adapter without an
+  /// address.
   public func isName(of info: AdapterInfo) -> Bool {
     switch self {
     case .index(let index): info.index == index
@@ -31,7 +33,7 @@ public enum AdapterName: Hashable, Sendable {
 
   /// Finds the adapter, up or down.
   ///
-  /// - Throws: `noAdapter`; `severalAdapters` if adapters share the address.
+  /// - Throws: `noAdapter`, or `severalAdapters` if several adapters have the address.
   public func find(among present: [AdapterInfo]) throws(HostError) -> AdapterInfo {
     let found = present.filter(isName)
     guard let first = found.first else { throw .noAdapter(description, present: present) }

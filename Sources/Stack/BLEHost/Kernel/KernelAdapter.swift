@@ -56,12 +56,12 @@ public actor KernelAdapter: SecuringAdapter {
     self.note = note
   }
 
-  /// All adapters, up or down. Requires no capability.
+  /// Returns all adapters, up or down. Requires no capability.
   public static func all() throws(HostError) -> [AdapterInfo] {
     do throws(SystemError) { return try AdapterInfo.all() } catch { throw HostError(error) }
   }
 
-  /// Finds an adapter that is up by name or address, or the first that is up.
+  /// Finds an adapter that is up by name or address, or the first adapter that is up.
   ///
   /// - Parameter name: `hci0`, the adapter's address such as `00:1A:7D:DA:71:13`, or `nil` for any.
   /// - Throws: `noBluetooth`, `noAdapter`, `severalAdapters`, `adapterDown`.
@@ -77,7 +77,7 @@ public actor KernelAdapter: SecuringAdapter {
     return up
   }
 
-  /// Returns the index of an adapter, up or down. An index that no adapter has is returned as well.
+  /// Returns the index of an adapter, up or down. Does not check that an adapter with a given index exists.
   ///
   /// - Throws: `noBluetooth`, `noAdapter` and `severalAdapters` for an address.
   package static func index(of name: AdapterName) throws(HostError) -> UInt16 {
@@ -163,7 +163,8 @@ public actor KernelAdapter: SecuringAdapter {
     switch (discovery, loaded) {
     case (.management, let timing):
       await unloadTiming(for: peer)
-      // Request the timing again if the link was already up with another one, or if the kernel did not load it.
+      // Request the timing again if the link was already up with other timing, or if the kernel did not load
+    // it.
       if let timing, await connection.link.timing.map(timing.contains) ?? true { rest.leaveTiming() }
     case (.rawChannel, nil): break
     case (.rawChannel, .some):
@@ -209,8 +210,8 @@ public actor KernelAdapter: SecuringAdapter {
   }
 
   /// Finds the adapter again after it was unplugged, possibly under another index, and drops the channels of
-  /// the removed one. The kernel's L2CAP sockets find an adapter by its address, but a channel belongs to an
-  /// index and ends with the adapter.
+  /// the removed adapter. The kernel's L2CAP sockets find an adapter by its address, but a channel belongs to
+  /// an index and ends with the adapter.
   private func follow() async {
     let lost = channel
     if let lost, await lost.isOpen { return }
@@ -248,7 +249,7 @@ public actor KernelAdapter: SecuringAdapter {
   func openChannel() async throws(HostError) -> RawChannel {
     if let channel { return channel }
     let opened = try await RawChannel.open(info, on: loop, note: note)
-    // Another task may have opened a channel meanwhile.
+    // Another task may have opened a channel in the meantime.
     if let channel {
       await opened.close()
       return channel
@@ -382,13 +383,13 @@ extension KernelAdapter {
     try await openManagement().command(command)
   }
 
-  /// Passes all further packets to the observer, which replaces any earlier one.
+  /// Passes all further packets to the observer. Replaces any earlier observer.
   package func tell(_ observer: ControllerObserver) async throws(HostError) {
     try await openChannel().tell(observer)
   }
 
-  /// Passes the packets queued in the raw channel to the observer. The kernel queues an event there before it
-  /// acts on the event.
+  /// Passes the queued packets of the raw channel to the observer. The kernel queues an event on the raw
+  /// channel before it acts on the event.
   package func catchUp() { channel?.assumeIsolated { $0.drain() } }
 
   package var bondStore: (any BondStore)? { security.settings?.store }
@@ -411,7 +412,7 @@ extension KernelAdapter {
   }
 
   /// Sets callbacks around the kernel's pairing events. `arrive` runs before each event, to accept centrals
-  /// that have just connected; `changed` runs after it, because keys may have changed.
+  /// that have just connected. `changed` runs after each event, because keys may have changed.
   ///
   /// - Returns: `false` if callbacks are already set.
   package func whenPairing(arrive: @escaping () -> Void, changed: @escaping () -> Void) -> Bool {
@@ -420,7 +421,7 @@ extension KernelAdapter {
     return true
   }
 
-  /// Undoes `tell` and `whenPairing`.
+  /// Removes the observer and the callbacks that `tell` and `whenPairing` set.
   package func endCentrals() {
     security.centrals = nil
     channel?.assumeIsolated { $0.tell(nil) }

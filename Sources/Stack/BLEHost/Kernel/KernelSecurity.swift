@@ -2,9 +2,9 @@ import BLELinux
 public import BLEStack
 import BLEWire
 
-/// Security state of a kernel adapter's links. On the loop's thread only.
+/// Security state of a kernel adapter's links. Used only on the loop's thread.
 struct KernelSecurity {
-  /// A link of this process. Questions about the pairings of other links are not answered.
+  /// A link of this process. Questions about pairings on other links are not answered.
   struct Link {
     /// The address that the kernel uses for the device in pairing events.
     let peer: DeviceAddress
@@ -13,18 +13,18 @@ struct KernelSecurity {
 
   var settings: SecuritySettings?
   /// Channel for pairing events. Set if this process is the pairing agent and keeps the keys; `nil` if
-  /// `bluetoothd` does, or no program.
+  /// `bluetoothd` or no program is the agent.
   var channel: ManagementChannel?
   /// Whether the kernel has the stored keys and requests identity keys from devices.
   var hasLoadedKeys = false
   var links: [Link] = []
   /// Keys that the kernel reported since the adapter was opened, by identity address.
   var gathered: [DeviceAddress: Bond] = [:]
-  /// Devices with which the user is pairing now. Questions about them are answered even if the settings do
-  /// not allow pairing on request.
+  /// Devices with which the user is pairing now. Questions about these devices are answered even if the
+  /// settings do not allow pairing on request.
   var wanted: Set<DeviceAddress> = []
-  /// Callbacks around a pairing event: accept centrals that have connected, and report keys that may raise a
-  /// link's security.
+  /// Callbacks around a pairing event. `arrive` accepts centrals that have connected. `changed` reports keys
+  /// that may raise a link's security.
   var centrals: (arrive: () -> Void, changed: () -> Void)?
   /// Devices that have lost their keys.
   var forgotten: Set<DeviceAddress> = []
@@ -42,8 +42,8 @@ struct KernelSecurity {
   /// Returns the address of the link on which a device distributed its identity.
   ///
   /// The kernel reports the address, `told`, only if it is private; otherwise, `told` is zero. The result is
-  /// then the identity address, or, if no link or key has that address, the address of a device with which the
-  /// user is pairing.
+  /// then the identity address if a link or key has that address, otherwise the address of a device with
+  /// which the user is pairing.
   func address(_ told: DeviceAddress, of identity: DeviceAddress) -> DeviceAddress {
     if told.bits != 0 { return told }
     return isOurs(identity) ? identity : wanted.first ?? identity
@@ -54,18 +54,18 @@ struct KernelSecurity {
   }
 }
 
-/// The kernel's own Security Manager. It encrypts and pairs. Unless `bluetoothd` runs, this process keeps its
-/// keys and answers its questions. BlueZ, `doc/mgmt-api.txt`; Linux, `net/bluetooth/smp.c`.
+/// The kernel's own Security Manager, which encrypts and pairs. Unless `bluetoothd` runs, this process stores
+/// the kernel's keys and answers its questions. BlueZ, `doc/mgmt-api.txt`; Linux, `net/bluetooth/smp.c`.
 extension KernelAdapter {
-  /// Enables encryption and pairing. If `bluetoothd` runs, it keeps the keys and its agent answers; the
-  /// kernel's key lists are not changed.
+  /// Enables encryption and pairing. If `bluetoothd` runs, `bluetoothd` keeps the keys and its agent answers;
+  /// the kernel's key lists are not changed.
   ///
   /// - Throws: `notPermitted` without CAP_NET_ADMIN, unless `bluetoothd` runs.
   public func secure(_ settings: SecuritySettings) async throws(HostError) {
     security.settings = settings
     guard HostError.daemon == nil else { return }
     let channel = try await openManagement()
-    // The first command that requires a privilege.
+    // This command is the first that requires a privilege.
     try await channel.command(SetIOCapability(settings.agent.capability))
     if security.channel !== channel {
       await channel.whenAsked { event in self.assumeIsolated { $0.take(event) } }
@@ -78,7 +78,7 @@ extension KernelAdapter {
 
   /// Pairs with a connected device. The kernel drops any earlier key of the device.
   ///
-  /// - Returns: The bond; `nil` if `bluetoothd` keeps it. The link uses it in either case.
+  /// - Returns: The bond, or `nil` if `bluetoothd` keeps it. The link uses the bond in either case.
   public func makeBond(with connection: Connection) async throws(HostError) -> Bond? {
     guard let channel = security.channel, let settings = security.settings else {
       if HostError.daemon != nil, await raise(connection, to: .medium) { return nil }
@@ -89,7 +89,7 @@ extension KernelAdapter {
       await restoreKeys(of: connection.peer, channel)
       throw error
     }
-    // No other program has the keys.
+    // No other program has the keys of this bond.
     guard let bond = made else {
       await restoreKeys(of: connection.peer, channel)
       throw .unsuitable(
@@ -99,14 +99,15 @@ extension KernelAdapter {
     let identity = bond.peerIdentity?.address ?? connection.peer
     let refusal = security.refused[identity] ?? settings.refusal(of: bond)
     guard let refusal else { return bond }
-    // The kernel does not enforce this side's requirements, so it has completed the pairing. Undo it.
+    // The kernel does not enforce this side's requirements and has completed the pairing. Undo the pairing.
     _ = try? await channel.command(UnpairDevice(identity))
-    // The distributed identity may be that of another bonded device, whose key the kernel has then replaced.
+    // The device may have distributed the identity of another bonded device, whose key the kernel has then
+    // replaced.
     await restoreKeys(of: identity, channel)
     throw .pairing(connection.peer, refusal)
   }
 
-  /// Reloads the stored key of a device. The kernel dropped it for a pairing that failed.
+  /// Reloads the stored key of a device. The kernel dropped the key for a pairing that failed.
   private func restoreKeys(of peer: DeviceAddress, _ channel: ManagementChannel) async {
     guard let settings = security.settings, storedBond(of: peer) != nil else { return }
     do throws(HostError) { try await loadKeys(settings, channel) } catch {
@@ -125,7 +126,7 @@ extension KernelAdapter {
   /// Encrypts a link if the device is bonded.
   ///
   /// - Returns: `false` if the device refused its key; the kernel then ends the link.
-  /// - Throws: `unsuitable` if the device is bonded and the kernel does not have its key, or uses it for
+  /// - Throws: `unsuitable` if the device is bonded and the kernel does not have its key, or has the key for
   ///   another adapter; `notEncrypted` if the device does not respond before `deadline` (the kernel itself
   ///   would wait as long as the link is up).
   func protect(_ connection: Connection, until deadline: MonotonicTime) async throws(HostError) -> Bool {
@@ -162,8 +163,8 @@ extension KernelAdapter {
     await connection.note(LinkChange(time: loop.clock.now(), value: .security(security)))
   }
 
-  /// Removes the kernel's key of a device that refused it, if the settings allow pairing again or an
-  /// unencrypted link.
+  /// Removes the kernel's key of a device that refused encryption with it, if the settings allow a new
+  /// pairing or an unencrypted link.
   ///
   /// - Returns: Whether to connect again.
   func forget(_ peer: DeviceAddress) async -> Bool {
@@ -192,8 +193,8 @@ extension KernelAdapter {
   private func raise(_ connection: Connection, after code: ATTErrorCode) async -> Bool {
     guard let level = await connection.securityLevel else { return false }
     guard let channel = security.channel, let settings = security.settings else {
-      // `bluetoothd` supplies the key, or its agent answers. If it does not run, the kernel would wait 30 s
-      // for an answer.
+      // `bluetoothd` supplies the key, or its agent answers. If `bluetoothd` does not run, the kernel would
+      // wait 30 s for an answer.
       guard HostError.daemon != nil else { return false }
       switch (level, code) {
       case (..<(.medium), _): return await raise(connection, to: .medium)
@@ -208,7 +209,7 @@ extension KernelAdapter {
       return await raise(connection, to: .medium)
     }
     guard settings.raising == .byPairing else { return false }
-    // On an encrypted link only an authenticated pairing can help, and that needs a user.
+    // On an encrypted link only an authenticated pairing can help. It requires a user.
     if level >= .medium, settings.agent.capability == .noInputNoOutput || bond?.isAuthenticated == true {
       return false
     }
@@ -269,7 +270,7 @@ extension KernelAdapter {
     return bond(of: connection)
   }
 
-  /// Time limit of a pairing. Each question times out after 30 s, and a pairing asks at most three.
+  /// Time limit of a pairing. Each question times out after 30 s, and a pairing asks at most three questions.
   private static let pairingLimit = Duration.seconds(120)
 
   private func pair(_ command: PairDevice, _ channel: ManagementChannel) async throws(HostError) {
@@ -284,7 +285,7 @@ extension KernelAdapter {
     try result.get()
   }
 
-  /// Bond with a connected device, stored or for this link only.
+  /// Returns the bond with a connected device, stored or for this link only.
   public func bond(of connection: Connection) -> Bond? {
     security.gathered.first {
       $0.key == connection.peer || $0.value.peerIdentity?.matches(connection.peer) == true
@@ -300,8 +301,8 @@ extension KernelAdapter {
 
   /// Loads the keys of all stored bonds into the kernel, in addition to the keys that it has.
   ///
-  /// The kernel's lists can only be replaced, so they are read first. If they cannot be read, they are not
-  /// changed.
+  /// The kernel's lists can only be replaced, so this method reads them first. If a list cannot be read, it
+  /// is not changed.
   private func loadKeys(_ settings: SecuritySettings, _ channel: ManagementChannel) async throws(HostError) {
     security.hasLoadedKeys = false
     guard let store = settings.store else { return }
@@ -314,7 +315,8 @@ extension KernelAdapter {
     var keys = present
     for bond in store.bonds() where bond.local == info.address { keys.add(bond) }
     if keys.longTerm != present.longTerm { try await channel.command(LoadLongTermKeys(keys.longTerm)) }
-    // Load the list even if it is unchanged: from then on the kernel requests identity keys from devices.
+    // Load the list even if it is unchanged: after this command the kernel requests identity keys from
+    // devices.
     try await channel.command(LoadIdentityResolvingKeys(keys.identity))
     security.hasLoadedKeys = true
   }
@@ -335,8 +337,8 @@ extension KernelAdapter {
         device: peer, local: info.address, pairedAddress: security.pairedAddresses[peer], bond: bond))
   }
 
-  /// Checks the identity that a device at the address `met` distributed. It must be valid and must not belong
-  /// to another bonded device.
+  /// Checks the identity that a device with the address `met` distributed. The identity must be valid and
+  /// must not belong to another bonded device.
   private func take(_ identity: DeviceAddress, met: DeviceAddress) {
     let bonds = security.settings?.store?.bonds() ?? []
     let known = bonds.last { $0.isMeant(by: met) }
@@ -392,7 +394,7 @@ extension KernelAdapter {
     guard security.isOurs(peer), let channel = security.channel else { return }
     let mayPair = mayPair(with: peer)
     loop.task {
-      // The kernel may have stopped waiting meanwhile, and then refuses the reply.
+      // The kernel may have stopped waiting in the meantime. If so, it refuses the reply.
       if mayPair, await question() {
         _ = try? await channel.command(UserConfirmationReply(peer))
       } else {
@@ -417,7 +419,7 @@ extension KernelAdapter {
 extension SecuritySettings {
   fileprivate func isContent(with bond: Bond) -> Bool { refusal(of: bond) == nil }
 
-  /// Reason why a bond that the kernel made does not meet the settings; `nil` if it does.
+  /// Returns the reason why a bond does not meet the settings, or `nil` if it meets them.
   fileprivate func refusal(of bond: Bond) -> PairingError? {
     if bond.keyByteCount < minimumKeyByteCount { return .failed(.encryptionKeySize) }
     if kind == .secureConnections, !bond.isSecureConnections { return .notSecureConnections }
@@ -426,7 +428,7 @@ extension SecuritySettings {
 }
 
 extension HostError {
-  /// The kernel reports that a pairing failed, but not why.
+  /// Creates the error for a failed pairing. The kernel does not report why a pairing failed.
   fileprivate init(pairing peer: DeviceAddress, _ error: HostError) {
     guard case .managementRefused(_, let status) = error else {
       self = error
@@ -444,7 +446,6 @@ extension HostError {
 
 extension KernelKeys {
   /// Reads the keys of an adapter.
-  ///
   /// - Returns: `nil` if the lists cannot be read.
   init?(of adapter: String) {
     let folder = "/sys/kernel/debug/bluetooth/\(adapter)"

@@ -2,16 +2,16 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// The kernel's management interface to one adapter: sends commands to the kernel's host, which `bluetoothd`
-/// uses too, and receives its events.
+/// The kernel's management interface to one adapter. Sends commands to the kernel's host, which `bluetoothd`
+/// also uses, and receives its events.
 ///
 /// Replies are matched by opcode and adapter. Other events are delivered while a command waits. Requires
 /// CAP_NET_ADMIN.
 actor ManagementChannel {
-  /// Time limit for a reply. The kernel answers most commands at once; to start discovery it sends several
-  /// commands to the controller.
+  /// Time limit for a reply. The kernel answers most commands at once. To start discovery, it first sends
+  /// several commands to the controller.
   static let commandTimeout = Duration.seconds(5)
-  /// Pause before a refused discovery is retried, unless an event shows that it can start earlier.
+  /// Pause before a refused discovery is retried, unless an event shows that discovery can start earlier.
   static let retryPause = Duration.seconds(1)
 
   typealias Note = @Sendable (String) -> Void
@@ -19,7 +19,7 @@ actor ManagementChannel {
   private struct PendingCommand {
     let opcode: ManagementOpcode
     let deadline: MonotonicTime
-    /// Called at once, before later packets are processed.
+    /// Called when the reply arrives, before later packets are processed.
     let answer: (Result<[UInt8], HostError>) -> Void
   }
 
@@ -165,8 +165,8 @@ actor ManagementChannel {
 
   // MARK: Discovery
 
-  /// Starts discovery, which passes each report to `sink` on the receive thread. While another program's
-  /// discovery is active, its results are delivered. Ours starts when it ends.
+  /// Starts discovery and passes each report to `sink` on the receive thread. While another program's
+  /// discovery is active, delivers the results of that discovery. Our discovery starts when the other ends.
   func startDiscovery(_ sink: @escaping Adapter.ReportSink) async throws(HostError) {
     guard reportSink == nil, begun == nil else { throw .scanBusy(holder: "this program") }
     reportSink = sink
@@ -177,7 +177,7 @@ actor ManagementChannel {
     try await begun.get()
   }
 
-  /// Stops our discovery and waits for the kernel's confirmation. Does not stop another program's.
+  /// Stops our discovery and waits for the kernel's confirmation. Does not stop another program's discovery.
   func stopDiscovery() async throws(HostError) {
     // A queued event may report that our discovery has already ended.
     if isOpen { receive() }
@@ -190,7 +190,7 @@ actor ManagementChannel {
     do throws(HostError) {
       try await command(StopDiscovery())
     } catch {
-      // The discovery had already ended, by itself or because the adapter was removed.
+      // The discovery had already ended, for example because the adapter was removed.
       switch error {
       case .managementRefused(_, .rejected), .adapterDown: return
       default: throw error
@@ -231,7 +231,7 @@ actor ManagementChannel {
     settling.wakeAll()
   }
 
-  /// Whether the kernel has replied to the start command, and to the stop command that may follow it.
+  /// Whether the kernel has replied to the start command and to a stop command after it.
   private var isSettled: Bool {
     !isOpen || keeper.state != .starting && pending.allSatisfy { $0.opcode != .stopDiscovery }
   }

@@ -2,19 +2,19 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// The HCI raw channel of a kernel adapter: sends commands in addition to the kernel's own and receives all
-/// events.
+/// The HCI raw channel of a kernel adapter. Sends commands in addition to the kernel's commands, and receives
+/// all events.
 ///
 /// Replies are matched by opcode. Other events are delivered while a command waits. Requires CAP_NET_RAW.
 actor RawChannel {
-  /// Time limit for a reply. Controllers respond within milliseconds; the kernel too times out after two
+  /// Time limit for a reply. Controllers respond within milliseconds. The kernel also times out after two
   /// seconds.
   static let commandTimeout = Duration.seconds(2)
   private static let slabSlots = 32
-  /// Maximum number of slabs per turn, so that the loop can run its jobs, such as stopping the scan, while
-  /// more packets arrive.
+  /// Maximum number of slabs per turn. Between turns the loop can run its jobs, such as stopping the scan,
+  /// even if more packets arrive.
   private static let turnLimit = 8
-  /// Maximum number of consecutive receive calls that fail for lack of memory. Each is retried.
+  /// Maximum number of consecutive receive calls that fail for lack of memory. Each call is retried.
   private static let shortageLimit = 1000
 
   /// The scan commands in use. Legacy and extended commands must not be mixed on one controller.
@@ -47,8 +47,7 @@ actor RawChannel {
   private var slab: ReceiveSlab
   private var pending: [PendingCommand] = []
   private var scan: Scan?
-  /// Receives the reports that arrive after the command to stop a scan and before the controller's
-  /// confirmation.
+  /// Receives the reports that arrive between the command to stop a scan and the controller's confirmation.
   private var endingSink: Adapter.ReportSink?
   private var interruption = ScanInterruption()
   private var resuming: Task<Void, Never>?
@@ -178,9 +177,10 @@ actor RawChannel {
 
   /// Starts a scan, which passes each report to `sink` on the receive thread.
   ///
-  /// Uses the same commands as the kernel on this controller: extended if it supports both extended scan
-  /// commands (as `use_ext_scan` in the kernel's `hci_core.h`), otherwise legacy. The kernel turns the scan
-  /// off when a program connects; the channel turns it on again as soon as the attempt has ended.
+  /// Uses the same commands as the kernel on this controller: extended commands if the controller supports
+  /// both extended scan commands (as `use_ext_scan` in the kernel's `hci_core.h`), otherwise legacy commands.
+  /// The kernel turns the scan off when a program connects; the channel turns the scan on again as soon as
+  /// the attempt has ended.
   ///
   /// - Throws: `scanBusy` if another program scans or the kernel is connecting.
   func startScan(
@@ -197,7 +197,7 @@ actor RawChannel {
     self.scan = scan
     do throws(HostError) { try await switchOn(scan) } catch {
       self.scan = nil
-      // If the reply timed out, the scan may be on after all.
+      // If the reply timed out, the scan may be on nevertheless.
       if case .commandTimedOut = error { try? await switchOff(commands) }
       if case .commandRefused(_, .commandDisallowed) = error { throw .scanBusy(holder: HostError.daemon) }
       throw error
@@ -206,7 +206,8 @@ actor RawChannel {
 
   /// Turns scanning off and waits for the controller's confirmation. Does nothing if scanning is off.
   func stopScan() async throws(HostError) {
-    // The kernel's commands that wait in the socket decide whether the scan that is on is this channel's.
+    // The kernel's commands that wait in the socket determine whether the current scan is this channel's
+    // scan.
     drain()
     guard let commands = scan?.commands else { return }
     endingSink = scan?.sink
@@ -218,7 +219,7 @@ actor RawChannel {
     do throws(HostError) {
       try await switchOff(commands)
     } catch {
-      // Another program has already turned it off.
+      // Another program has already turned the scan off.
       if case .commandRefused(_, .commandDisallowed) = error { return }
       throw error
     }
@@ -234,8 +235,8 @@ actor RawChannel {
     }
   }
 
-  /// Turns an interrupted scan on again. If that fails or is interrupted, it is retried a little later. The
-  /// scan is first turned off, because the controller refuses parameters while it is on.
+  /// Turns an interrupted scan on again. If this fails or is interrupted, retries a little later. First turns
+  /// the scan off, because the controller refuses parameters while a scan is on.
   private func resumeScan() async {
     guard let scan, let began = interruption.began else { return }
     let before = interruption
@@ -276,7 +277,7 @@ actor RawChannel {
     }
   }
 
-  /// Timing in force on a link; `nil` if the link came up before this channel was opened.
+  /// Returns the timing in force on a link, or `nil` if the link came up before this channel was opened.
   func timing(_ handle: ConnectionHandle) -> LinkParameters? { links.timing(handle) }
 
   func facts(_ handle: ConnectionHandle) async throws(HostError) -> LinkFacts {
@@ -304,7 +305,7 @@ actor RawChannel {
     }
   }
 
-  /// Processes queued packets, up to `turnLimit` slabs. The loop calls it again while there are more.
+  /// Processes queued packets, up to `turnLimit` slabs. The loop calls this method again if more are queued.
   func drain() {
     do throws(SystemError) {
       for _ in 0..<Self.turnLimit where token != nil {

@@ -8,19 +8,20 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
 
   /// Maximum number of PDUs received per system call. The longest measured pause of the receive thread is 21
   /// ms, in a test kernel whose only processor also runs the sender (9 ms elsewhere;
-  /// `Tools/Benchmarks/RESULTS.md`). With a ring's fastest stream, 2,083 PDUs/s, 44 PDUs are then queued, and
-  /// one call receives all of them. After a pause of 1 s, as with `SIGSTOP`, 33 calls do; the kernel's queue
-  /// holds those PDUs, not this buffer.
+  /// `Tools/Benchmarks/RESULTS.md`). During 21 ms a ring's fastest stream, 2,083 PDUs/s, queues 44 PDUs, and
+  /// one call receives all of them. After a pause of 1 s, as with `SIGSTOP`, 33 calls are needed. Until then
+  /// the PDUs are in the kernel's queue, not in this buffer.
   private static let slabSlots = 64
-  /// Bytes per slot: the longest ATT_MTU, 517, rounded up to an odd number of cache lines, which spreads the
-  /// slots over the cache. At 1,024 bytes the 64 slots would share a sixteenth of its sets.
+  /// Bytes per slot: the longest ATT_MTU, 517, rounded up to an odd number of cache lines. An odd number
+  /// spreads the slots over the cache. With 1,024 bytes, all 64 slots would share a sixteenth of the cache's
+  /// sets.
   private static let slabSlotByteCount = 576
-  /// Maximum number of slabs received per turn, so that the loop can run its jobs and other sources, however
-  /// fast the peer sends.
+  /// Maximum number of slabs received per turn. Between turns the loop can run its jobs and other sources, no
+  /// matter how fast the peer sends.
   private static let slabsPerTurn = 8
 
-  /// Maximum number of consecutive calls that fail for lack of memory. Each is retried without loss; beyond
-  /// this number, the bearer ends.
+  /// Maximum number of consecutive calls that fail for lack of memory. Each call is retried without loss;
+  /// beyond this number, the bearer ends.
   private static let shortageLimit = 1000
 
   private let descriptor: FileDescriptor
@@ -43,7 +44,7 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
 
   var connectionHandle: ConnectionHandle? { handle }
   /// Always `true`. The kernel keeps a link for two seconds after its last socket closes
-  /// (HCI_DISCONN_TIMEOUT), and lets the next socket use it.
+  /// (HCI_DISCONN_TIMEOUT), and the next socket can use the same link.
   var mayBeOlder: Bool { true }
   var kernelQueueDrops: Int { descriptor.receiveQueueDrops ?? slab.drops }
   private(set) var memoryShortages = 0
@@ -58,7 +59,7 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
 
   func send(_ pdu: Span<UInt8>) throws(SystemError) {
     loop.assertIsCurrent()
-    // In BT_CONFIG the kernel would fail the call with an error that means the link has ended.
+    // In the state BT_CONFIG the kernel would fail the call with an error that means that the link has ended.
     guard raising?.isInConfig != true else { throw SystemError(call: "send", number: SystemError.full) }
     do throws(SystemError) {
       _ = try descriptor.send(pdu)
@@ -116,7 +117,7 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
     guard let client else { return }
     if !readiness.isDisjoint(with: .writable) {
       want(.readable)
-      // A channel that has ended is writable too.
+      // A channel that has ended is also reported as writable.
       if readiness.isDisjoint(with: .hangUp) { lookAtLevel() }
       client.writable()
     }
@@ -130,8 +131,8 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
         client.ended(.linkLost(loss(pendingError())))
       }
     } catch {
-      // The kernel reports the error before the PDUs that it still holds. Deliver those first, because they
-      // arrived first.
+      // The kernel reports the error before the PDUs that it still holds. Deliver those PDUs first, because
+      // they arrived first.
       _ = try? takeBatches(limit: .max, into: client)
       client.ended(.linkLost(loss(error)))
     }
@@ -146,7 +147,7 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
       guard token != nil else { break }
       let count: Int
       do throws(SystemError) { count = try slab.receive(from: descriptor) } catch {
-        // The loop calls this again while data is queued.
+        // The loop calls this method again while data is queued.
         if isTransient(error) { return (max(1, pdus), false) }
         throw error
       }
@@ -168,8 +169,8 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
     return (pdus, false)
   }
 
-  /// Reason for the loss of the link: the controller's reason if the raw channel knows it, otherwise the
-  /// socket's error.
+  /// Returns the reason for the loss of the link: the controller's reason if the raw channel knows it,
+  /// otherwise the reason that the socket's error indicates.
   private func loss(_ error: SystemError?) -> LinkLoss {
     disconnectReason = handle.flatMap { watch?.reason($0) }
     return disconnectReason.map { LinkLoss($0) } ?? LinkLoss(error)
@@ -187,15 +188,15 @@ extension SocketCarrier {
   /// Time limit for raising the security level. The user may need time to answer the kernel's questions; each
   /// step may take 30 s. Core 5.4, Vol 3, Part H, 3.4.
   private static let raisingLimit = Duration.seconds(60)
-  /// Interval at which the level is polled once the socket has left BT_CONFIG without reaching it. The kernel
-  /// does not report the change.
+  /// Interval at which the level is polled after the socket has left BT_CONFIG without reaching the level.
+  /// The kernel does not report the change.
   private static let lookInterval = Duration.milliseconds(20)
 
   /// A BT_SECURITY request that the kernel has not completed.
   struct Raising {
     let level: LinkSecurityLevel
     let limit: MonotonicTime
-    /// When to poll the level next; set once a PDU from the peer has taken the socket out of BT_CONFIG.
+    /// Next time to poll the level. Set after a PDU from the peer has taken the socket out of BT_CONFIG.
     var nextLook: MonotonicTime?
     let done: (RaisingOutcome) -> Void
 

@@ -23,7 +23,7 @@ actor SocketConnector {
     descriptor = try L2CAPSocket.connectATT(to: peer, from: adapter)
   }
 
-  /// Waits until the channel is connected. Call it once only.
+  /// Waits until the channel is connected. Call this only once.
   func connect() async throws(HostError) -> FileDescriptor {
     try register()
     end = SystemClock.monotonic().advanced(by: timeout)
@@ -83,9 +83,9 @@ extension Connection {
   ///
   /// - Parameters:
   ///   - peer: the identity address if the device is bonded.
-  ///   - adapter: the local adapter's address, or `DeviceAddress.any` for the first that is up.
+  ///   - adapter: the local adapter's address, or `DeviceAddress.any` for the first adapter that is up.
   ///   - loop: runs the receive thread.
-  ///   - timeout: how long the kernel may try to connect.
+  ///   - timeout: time limit for the kernel's connection attempt.
   ///   - tap: receives a copy of each PDU, for a log.
   /// - Throws: `noAnswer`, `channelBusy`, `connectFailed`, `noBluetooth`.
   public static func open(
@@ -95,6 +95,8 @@ extension Connection {
     try await open(to: peer, from: adapter, on: loop, timeout: timeout, tap: tap, watching: nil)
   }
 
+  /// Connects the ATT channel over the kernel's L2CAP socket, and subscribes to the link's events.
+  ///
   /// - Parameter channel: supplies the controller's events for the link.
   static func open(
     to peer: DeviceAddress, from adapter: DeviceAddress, on loop: EventLoop, timeout: Duration,
@@ -108,7 +110,7 @@ extension Connection {
       try await connector.connect(), peer: peer, on: loop, tap: tap, watching: channel)
   }
 
-  /// Creates a connection from a datagram socket that is already connected; each datagram is one PDU.
+  /// Creates a connection from a connected datagram socket. Each datagram is one PDU.
   package static func adopt(
     _ descriptor: consuming FileDescriptor, peer: DeviceAddress, on loop: EventLoop,
     tap: PacketTap? = nil

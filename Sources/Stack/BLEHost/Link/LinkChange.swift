@@ -4,9 +4,9 @@ public import BLEWire
 /// Security of a link.
 public struct LinkSecurity: Hashable, Sendable {
   public var isEncrypted: Bool
-  /// Encryption key size, 7 … 16 bytes; `nil` if unknown, like the properties below.
+  /// Encryption key size, 7 … 16 bytes; `nil` if unknown.
   public var keyByteCount: Int?
-  /// Whether the key comes from a pairing with MITM protection.
+  /// Whether the key comes from a pairing with MITM protection; `nil` if unknown.
   public var isAuthenticated: Bool?
   public var isSecureConnections: Bool?
   /// Whether a key of the device is stored.
@@ -30,7 +30,7 @@ public struct LinkSecurity: Hashable, Sendable {
 public struct LinkChange: Hashable, Sendable {
   public enum Value: Hashable, Sendable {
     case timing(LinkParameters)
-    /// A PHY is `nil` if it is unknown.
+    /// PHY in each direction; `nil` if unknown.
     case phy(transmit: LEPHY?, receive: LEPHY?)
     /// Maximum number of bytes per data packet in each direction.
     case dataLength(transmit: UInt16, receive: UInt16)
@@ -75,10 +75,11 @@ public struct LinkState: Hashable, Sendable {
     for change in changes { apply(change.value) }
   }
 
-  /// Returns security of the link, or `nil` if unknown.
+  /// Returns the security of the link, or `nil` if unknown.
   ///
-  /// - Parameter isSeen: whether the link belongs to our own host. It receives each change of encryption, so
-  ///   a link without a change is not encrypted. The kernel does not report when it encrypts.
+  /// - Parameter isSeen: whether the link belongs to our own host. Our own host sees each change of
+  ///   encryption, so a link without a change is not encrypted. The kernel does not report when it encrypts a
+  ///   link.
   package func security(seenByOwnHost isSeen: Bool) -> LinkSecurity? {
     security ?? (isSeen ? LinkSecurity(isEncrypted: false, isBonded: false) : nil)
   }

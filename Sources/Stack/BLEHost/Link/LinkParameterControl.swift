@@ -2,14 +2,14 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// Requests link parameters that the kernel does not request itself, with LE commands for the link's handle
-/// on the raw channel.
+/// Requests link parameters that the kernel does not request itself, by sending LE commands for the link's
+/// handle on the raw channel.
 ///
-/// The kernel adopts the new parameters, because it processes the controller's events as if it had sent the
-/// commands. See reference `linux-bluetooth-kernel.md`, 12.
+/// The kernel adopts the new parameters: it processes the controller's events as if it had sent the commands
+/// itself. See reference `linux-bluetooth-kernel.md`, 12.
 struct LinkParameterControl {
   let channel: RawChannel?
-  /// Reason why there is no channel.
+  /// Reason why the raw channel is not available.
   private let refusal: HostError?
 
   init(_ channel: RawChannel?, _ refusal: HostError?) {
@@ -26,8 +26,8 @@ struct LinkParameterControl {
     }
   }
 
-  /// Changes the timing, and restores it when the connection closes unless the peer has changed it since. The
-  /// link may outlive this process if other programs use it.
+  /// Changes the timing. When the connection closes, restores the earlier timing unless the peer has changed
+  /// it since, because other programs may keep the link up.
   private func changeTiming(to range: LinkParameterRange, of connection: Connection) async {
     let handle = connection.handle
     let current = await channel?.timing(handle)
@@ -37,7 +37,7 @@ struct LinkParameterControl {
     else { return }
     await connection.onClose {
       guard let current = await channel.timing(handle), range.contains(current) else { return }
-      // May fail if the adapter was removed; there is then nothing to restore.
+      // May fail if the adapter was removed. Nothing must then be restored.
       try? await channel.post(LEConnectionUpdate(handle, LinkParameterRange(former)))
     }
   }
@@ -67,7 +67,7 @@ extension LinkParameterRange {
       && timing.supervisionTimeout == supervisionTimeout
   }
 
-  /// The range that contains exactly this timing.
+  /// Creates the range that contains exactly this timing.
   fileprivate init(_ timing: LinkParameters) {
     self.init(
       minimumInterval: timing.interval, maximumInterval: timing.interval, latency: timing.latency,

@@ -1,20 +1,20 @@
 public import BLEStack
 public import BLEWire
 
-/// An oddity of a device, and how it is handled.
+/// An oddity of a device, and the reaction of this program.
 public enum LinkRemark: Hashable, Sendable {
-  /// The characteristic's properties include notify or indicate, but it has no descriptor (2902) that enables
-  /// them.
+  /// The characteristic's properties include notify or indicate, but the characteristic lacks the descriptor
+  /// (2902) that enables values.
   case listeningOnly(AttributeHandle)
   /// The device refused the subscription but sends values anyway.
   case listeningDespite(AttributeHandle, GATTError)
-  /// Several characteristics serve the same purpose. `taken` is the one whose values are used; `nil` if the
-  /// first that sends is used.
+  /// Several characteristics serve the same purpose. `taken` is the characteristic whose values are used;
+  /// `nil` if the first characteristic that sends a value is used.
   case several(BluetoothUUID, [AttributeHandle], taken: AttributeHandle?)
-  /// The device ended a link at this request. It is not sent on later links.
+  /// The device ended a link at this request. The request is not sent on later links.
   case notAskedAgain(LinkSuspect)
   /// The device ended a link at this request or parameter in an earlier run of the program, according to the
-  /// device's file. It is not requested.
+  /// device's file. The request is not sent.
   case notAsked(LinkSuspect)
   /// The device's attributes differ from those that an earlier run of the program discovered. They were
   /// discovered again.
@@ -25,24 +25,24 @@ public enum LinkRemark: Hashable, Sendable {
 public enum LinkSuspect: Hashable, Sendable {
   /// An ATT request that the device did not answer.
   case request([UInt8])
-  /// A request for other link parameters.
+  /// A request for new link parameters.
   case parameters(LinkRequest.Part)
 
   package var request: [UInt8]? {
     if case .request(let pdu) = self { pdu } else { nil }
   }
 
-  /// Whether this is a subscription. It is first omitted, because values may arrive without it, and sent if
-  /// none do.
+  /// Whether this is a subscription. A suspected subscription is first omitted, because values may arrive
+  /// without it, and then sent if no values arrive.
   package var isSubscription: Bool {
     guard let pdu = request else { return false }
     return pdu.count == 5 && pdu[0] == ATTOpcode.writeRequest.rawValue && (1...3).contains(pdu[3])
       && pdu[4] == 0
   }
 
-  /// Returns the part of a request that is common to all requests for the same purpose. If a device ends its
-  /// link at one of them, none of them is sent. For values, and for the characteristics of a service, the
-  /// part includes handles.
+  /// Returns the part of a request that is common to all requests for the same purpose. If one such request
+  /// made a device end its link, no request with the same topic is sent. The topic of a request for values,
+  /// or for the characteristics of a service, includes handles.
   static func topic(of request: [UInt8]) -> [UInt8] {
     switch ATTOpcode(rawValue: request.first ?? 0) {
     case .exchangeMTURequest, .findInformationRequest, .findByTypeValueRequest, .readMultipleRequest,
@@ -96,7 +96,7 @@ extension LinkSuspect: CustomStringConvertible {
   }
 }
 
-/// Formats a UUID: with four digits if the SIG assigned it.
+/// Formats a UUID, with only four digits if the SIG assigned it.
 private func name(_ uuid: BluetoothUUID) -> String {
   uuid.byteCount == 2 ? String("\(uuid)".dropFirst(4).prefix(4)) : "\(uuid)"
 }

@@ -1,10 +1,10 @@
 public import BLEWire
 
-/// Requested parameters of a link; `nil` leaves a parameter at the mode's default.
+/// Requested parameters of a link; `nil` keeps the default of the access mode.
 ///
-/// The controller and the peer decide. `Connection.link` has the values in force.
+/// The controller and the peer decide which parameters apply. `Connection.link` has the values in force.
 public struct LinkRequest: Hashable, Sendable {
-  /// A part of a request; identifies the part that was refused.
+  /// A part of a request. Identifies a refused parameter.
   public enum Part: String, Hashable, Sendable {
     case timing, phy, dataLength
   }
@@ -21,13 +21,13 @@ public struct LinkRequest: Hashable, Sendable {
   /// maximum.
   public var dataLength: UInt16?
 
-  /// Whether to start with the shortest intervals until `Connection.endFastStart`, if the mode supports it.
-  /// This shortens discovery to a fraction of the time. Afterwards the timing above applies; if it is not
-  /// set, the timing that the device requests.
+  /// Whether to start with the shortest intervals until `Connection.endFastStart`, if the mode supports it. A
+  /// fast start shortens discovery to a fraction of the time. Afterwards the timing above applies, or, if it
+  /// is not set, the timing that the device requests.
   public var startsFast = false
 
-  /// Whether to keep the initial timing even if the device requests another. Needed for a device that
-  /// otherwise ends its link.
+  /// Whether to keep the initial timing even if the device requests other timing. Needed for a device that
+  /// would otherwise end the link.
   public var keepsTiming = false
 
   /// Intervals of a fast start, in units of 1.25 ms: 7.5 … 15 ms.
@@ -55,10 +55,10 @@ public struct LinkRequest: Hashable, Sendable {
     return range
   }
 
-  /// The timing to request, with the kernel's defaults for unset fields; `nil` if all are unset.
+  /// The timing to request, with the kernel's defaults for unset fields; `nil` if all fields are unset.
   ///
-  /// If the supervision timeout is unset, the default is increased if necessary, so that it covers at least
-  /// six events that the peripheral must not skip.
+  /// If the supervision timeout is unset, it is the default, increased if necessary to cover at least six
+  /// events that the peripheral must not skip.
   public var timing: LinkParameterRange? {
     guard interval != nil || latency != nil || supervisionTimeout != nil else { return nil }
     var range = LinkParameterRange.default

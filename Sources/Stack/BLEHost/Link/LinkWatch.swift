@@ -1,13 +1,13 @@
 import BLEStack
 import BLEWire
 
-/// A raw channel's callbacks for the link of one bearer. The closures are isolated to the channel's actor;
-/// the bearer calls them on the thread that both run on.
+/// A raw channel's callbacks for the link of one bearer. The closures are isolated to the channel's actor.
+/// The bearer calls them on the thread of the actor's event loop.
 final class LinkWatch {
   /// Subscribes to a link: reports its current state, then each change.
   let begin: (ConnectionHandle, @escaping (LinkChange) -> Void) -> Void
-  /// Reason why the link ended, if it has. Processes the channel's queued packets first, because the kernel
-  /// queues an event there before it acts on the event.
+  /// Returns the reason why the link ended, or `nil` if it is up. First processes the channel's queued
+  /// packets, because the kernel queues an event on the channel before it acts on the event.
   let reason: (ConnectionHandle) -> HCIStatus?
   let end: (ConnectionHandle) -> Void
 
@@ -23,7 +23,7 @@ final class LinkWatch {
 
 /// State of an adapter's links, collected from its events.
 struct LinkTable {
-  /// Maximum number of changes to keep per link: the first ones and the latest.
+  /// Maximum number of changes to keep per link: the first and the latest changes.
   private static let changeLimit = 64
 
   private struct Link {
@@ -97,7 +97,7 @@ struct LinkTable {
 
   func reason(_ handle: ConnectionHandle) -> HCIStatus? { links[handle]?.reason }
 
-  /// Timing in force; `nil` if the link came up before the channel was opened.
+  /// Returns the timing in force, or `nil` if the link came up before the channel was opened.
   func timing(_ handle: ConnectionHandle) -> LinkParameters? {
     LinkState(after: links[handle]?.changes ?? []).timing
   }

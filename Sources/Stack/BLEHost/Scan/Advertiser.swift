@@ -24,11 +24,11 @@ public struct Advertiser: Hashable, Sendable {
   public var isConnectable = false
   public var latest = ReceiveTime(nanoseconds: 0)
 
-  /// Enough: the longest legacy advertisement and its scan response hold 26.
+  /// Sufficient: the longest legacy advertisement and its scan response contain at most 26 service UUIDs.
   public static let serviceLimit = Limit(
     32, "service UUIDs of one advertiser", by: .air, whenFull: "further ones are left out",
     counted: "`leftOut` of a scan")
-  /// Real devices send one or two of these.
+  /// Sufficient: real devices send one or two such structures.
   public static let dataLimit = Limit(
     16, "company identifiers and service-data UUIDs of one advertiser", by: .air,
     whenFull: "further ones are left out", counted: "`leftOut` of a scan")
@@ -54,8 +54,8 @@ public struct Advertiser: Hashable, Sendable {
 
   /// Merges one report.
   ///
-  /// - Returns: Whether it changed anything except signal strength and time.
-  /// - Throws: if an AD structure is malformed; the structures before it are kept.
+  /// - Returns: Whether the report changed anything except signal strength and time.
+  /// - Throws: if an AD structure is malformed. The preceding structures are kept.
   public mutating func merge(
     _ report: borrowing AdvertisingReport, at time: ReceiveTime
   ) throws(WireError) -> Bool {
@@ -96,7 +96,7 @@ public struct Advertiser: Hashable, Sendable {
     change.isNews = true
   }
 
-  /// Stores a value. Does nothing if it is unchanged, because a long scan receives the same data many times.
+  /// Stores a value if it has changed. A long scan receives the same data many times.
   private static func take<Key: Hashable>(
     _ value: Span<UInt8>, of key: Key, in table: inout [Key: [UInt8]], isFull: Bool, _ change: inout Change
   ) {
@@ -129,7 +129,7 @@ public struct Advertiser: Hashable, Sendable {
     }
   }
 
-  /// Decodes a name: UTF-8, padded with zeros by some firmware.
+  /// Decodes a name from UTF-8. Some firmware pads names with zeros.
   fileprivate static func text(_ value: Span<UInt8>) -> String {
     var octets = [UInt8](encoding: value.count) { $0.append(value) }
     while octets.last == 0 { octets.removeLast() }
@@ -138,7 +138,8 @@ public struct Advertiser: Hashable, Sendable {
 }
 
 extension AdvertisingReport {
-  /// Returns the name in this report alone. If the data is malformed, the structures before the fault count.
+  /// Returns the name in this report alone. If the data is malformed, uses only the structures before the
+  /// fault.
   package func name() -> (text: String, isComplete: Bool)? {
     var name: (text: String, isComplete: Bool)?
     try? AdvertisingData(data).forEach { type, value in

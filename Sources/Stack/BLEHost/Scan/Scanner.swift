@@ -13,7 +13,7 @@ public struct Scanner: Sendable {
   public var kind: ScanKind
   public var duplicates: DuplicateFilter
   public var timing: ScanTiming
-  /// Maximum number of advertisers to keep, in order to merge the reports of each.
+  /// Maximum number of advertisers to keep. A kept advertiser merges all its reports.
   public var keeping: Int
   /// Receives each report unfiltered, regardless of `duplicates`. Called on the receive thread.
   package var everyReport: (@Sendable (borrowing AdvertisingReport, ReceiveTime) -> Void)?
@@ -22,8 +22,8 @@ public struct Scanner: Sendable {
     4_096, "advertisers of a scan", by: .air,
     whenFull: "the one heard longest ago is dropped, and is new when it is heard again",
     counted: "`forgotten` of a scan")
-  /// Few are enough: a scan response follows its advertisement, and a search needs no other data of other
-  /// advertisers.
+  /// Sufficient: a scan response follows its advertisement directly, and a search needs no other data of
+  /// other advertisers.
   public static let searched = Limit(
     256, "advertisers of a search for a device", by: .air, whenFull: "the one heard longest ago is dropped",
     counted: "`forgotten`, reported when the search ends")
@@ -47,9 +47,8 @@ public struct Scanner: Sendable {
 
   /// Scans until `handler` returns `stop`, `duration` has passed, the task is cancelled, or the adapter
   /// fails. Then turns scanning off and waits for the controller's confirmation.
-  ///
   /// `handler` receives an advertiser when it is first seen and when there is new content, such as its name
-  /// from a scan response; with `duplicates: .reportAll`, on every report.
+  /// from a scan response. With `duplicates: .reportAll`, `handler` receives an advertiser on every report.
   ///
   /// - Parameters:
   ///   - adapter: the adapter that scans.
@@ -71,7 +70,7 @@ public struct Scanner: Sendable {
       everyReport?(report, time)
       collector.take(report, time)
     }
-    // A failed adapter sends no more reports. Turning the scan off then fails with the reason.
+    // A failed adapter sends no more reports. Turning the scan off then throws the reason.
     await adapter.onLost { collector.finish() }
     await collector.wait(for: duration)
     // Turn scanning off even if the task was cancelled: the calls below do not check for cancellation.
@@ -85,8 +84,8 @@ public struct Scanner: Sendable {
     return report
   }
 
-  /// Scans into a queue for a reader. Advertisers for which the queue has no room are dropped and counted;
-  /// the receive thread never waits. The caller finishes the queue.
+  /// Scans into a queue for a reader. If the queue is full, further advertisers are dropped and counted; the
+  /// receive thread never waits. The caller finishes the queue.
   @discardableResult public func run(
     on adapter: any Adapter, for duration: Duration?, into queue: AdvertiserQueue,
     heard: (ScanReport) -> Void = { _ in }
@@ -101,7 +100,7 @@ public struct Scanner: Sendable {
   }
 }
 
-/// Merges reports on the receive thread by identity, or by address if there is no identity. Lets a task wait
+/// Merges reports on the receive thread by identity, or by address if there is no identity. A task can wait
 /// for the end of the scan.
 final class Collector: Sendable {
   private struct State: Sendable {
@@ -168,7 +167,7 @@ final class Collector: Sendable {
     }
   }
 
-  /// Returns when the handler returns `stop`, `duration` has passed, the task is cancelled, or `finish` is
+  /// Waits until the handler returns `stop`, `duration` has passed, the task is cancelled, or `finish` is
   /// called.
   func wait(for duration: Duration?) async {
     let timer = duration.map { duration in
@@ -214,8 +213,8 @@ public struct ScanReport: Hashable, Sendable {
 
   /// Whether everything received fit within the limits.
   ///
-  /// Ignores as many incomplete advertisements as the controller can send in fragments at once, because the
-  /// end of the scan may cut them off.
+  /// Ignores as many incomplete advertisements as the controller can send in fragments at the same time,
+  /// because the end of the scan may interrupt them.
   public var isComplete: Bool {
     forgotten == 0 && leftOut == 0 && lost == 0
       && unfinished <= AdvertisingReportAssembler.limit.count
@@ -239,7 +238,7 @@ public final class AdvertiserQueue: Sendable {
     whenFull: "the oldest is dropped",
     counted: "`lost` of a scan")
 
-  /// Advertisers, each in the state that followed its report. For a single reader.
+  /// Advertisers, each in its state after one report. For a single reader.
   public let advertisers: AsyncStream<Advertiser>
   private let sink: AsyncStream<Advertiser>.Continuation
   private let additions = Atomic(0)
@@ -268,6 +267,6 @@ public final class AdvertiserQueue: Sendable {
     return .goOn
   }
 
-  /// Ends the stream after the advertisers that are queued.
+  /// Ends the stream after the queued advertisers.
   public func finish() { sink.finish() }
 }

@@ -2,11 +2,11 @@ public import BLELinux
 import BLEStack
 public import BLEWire
 
-/// Transports HCI packets between a host and its controller. Each packet is complete and starts with its H4
-/// type byte.
+/// A transport for HCI packets between a host and its controller. Each packet is complete and starts with its
+/// H4 type byte.
 ///
-/// Used only on the event loop's thread, on which it also calls its client. To process packets in transit,
-/// wrap a transport in another, such as `CapturingTransport`.
+/// Used only on the event loop's thread. The transport calls its client on the same thread. To process
+/// packets in transit, wrap a transport in another, such as `CapturingTransport`.
 public protocol PacketTransport: AnyObject, Sendable {
   /// Starts to deliver packets to a client.
   func open(_ client: TransportClient) throws(SystemError)
@@ -18,15 +18,16 @@ public protocol PacketTransport: AnyObject, Sendable {
   func close()
   /// Number of packets that the kernel dropped because its queue was full.
   var kernelQueueDrops: Int { get }
-  /// Number of data packets that the log which replaces the controller contains only in part.
+  /// Number of data packets that a replayed log contains only in part.
   var cutFrames: Int { get }
   /// Number of bytes of a stream that belong to no packet.
   var garbage: Int { get }
-  /// Reason why the transport was lost; `nil` if it is only known that the peer closed it.
+  /// Reason why the transport was lost; `nil` if the peer closed it for an unknown reason.
   var failure: HostError? { get }
   /// Whether links may have existed before the first packet, as in a log that starts in the middle of a link.
   var hasOlderLinks: Bool { get }
-  /// Pauses receiving while `body`, called on the event loop's thread, returns `true`. Only a log can pause.
+  /// Pauses receiving while `body` returns `true`. `body` is called on the event loop's thread. Only a log
+  /// can pause.
   func hold(while body: @escaping @Sendable () -> Bool)
 }
 

@@ -6,7 +6,7 @@ public enum TransportSpecification: Hashable, Sendable {
   case serial(path: String, baud: UInt32, hardwareFlow: Bool)
   /// `tcp-client:host:port`.
   case tcpClient(host: String, port: UInt16)
-  /// `tcp-server:host:port`: waits for the controller to connect; the host `_` means all addresses of this
+  /// `tcp-server:host:port`: waits for the controller to connect. The host `_` means all addresses of this
   /// machine.
   case tcpServer(host: String?, port: UInt16)
   /// `unix:path`.
@@ -108,7 +108,7 @@ public struct ReplaySource: Hashable, Sendable {
   public var path: String
   public var speed: ReplaySpeed
   /// Number of the link, from 1, whose ATT channel is replayed. If `nil`, the whole log is replayed if our
-  /// own host recorded it, otherwise its first link.
+  /// own host recorded it, otherwise the log's first link.
   public var link: Int?
   /// Long-term keys of encrypted links in an over-the-air log: 32 hexadecimal digits each.
   public var keys: [String] = []
@@ -161,7 +161,7 @@ public enum ReplaySpeed: Hashable, Sendable {
   /// As fast as the stack accepts packets.
   case max
 
-  /// Parses `1x`, `10x`, `max`.
+  /// Parses `1x`, `10x` or `max`.
   public init?(_ text: some StringProtocol) {
     if text == "max" {
       self = .max
