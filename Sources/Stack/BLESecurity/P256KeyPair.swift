@@ -28,7 +28,7 @@ public final class P256KeyPair: P256KeyAgreement {
     }
   }
 
-  /// A key pair with a given private key, most significant byte first, for tests.
+  /// Creates a key pair with a given private key, most significant byte first, for tests.
   ///
   /// - Returns: `nil` unless the number is valid for the curve.
   package convenience init?(privateKey: [UInt8]) throws(MissingLibcrypto) {
@@ -36,7 +36,7 @@ public final class P256KeyPair: P256KeyAgreement {
     self.init(checking: privateKey)
   }
 
-  /// libcrypto must be loaded.
+  /// Creates a key pair with a given private key. libcrypto must be loaded.
   private init?(checking privateKey: [UInt8]) {
     guard let octets = Self.product(of: privateKey, by: nil) else { return nil }
     self.privateKey = privateKey

@@ -3,12 +3,12 @@ import Synchronization
 /// A value that is set once, from any thread or actor. Any number of tasks may await it, before or after it
 /// is set.
 ///
-/// Checking for the value and registering the waiter is one atomic step, so that no value is missed in
-/// between. This is the only place with a hand-written continuation; `Turns` and `Waiters` are built on it.
+/// The check for the value and the registration of a waiter are one atomic step, so that no value is missed
+/// between them. Only this type contains a hand-written continuation; `Turns` and `Waiters` use it.
 package final class OneShot<Value: Sendable>: Sendable {
   private struct State: Sendable {
     var value: Value?
-    /// The first waiter. Avoids an array in the common case of one.
+    /// The first waiter. Avoids an array in the common case of a single waiter.
     var waiter: CheckedContinuation<Value, Never>?
     var others: [CheckedContinuation<Value, Never>] = []
 
@@ -29,7 +29,7 @@ package final class OneShot<Value: Sendable>: Sendable {
 
   /// Sets the value and wakes all waiters.
   ///
-  /// - Returns: `false` if a value was already set; the new one is then ignored.
+  /// - Returns: `false` if a value was already set; the new value is then ignored.
   @discardableResult
   package func set(_ value: Value) -> Bool {
     let before = state.withLock { state -> State? in

@@ -2,12 +2,12 @@ import Synchronization
 
 /// A condition variable for tasks: waiters re-check their predicate when signalled.
 ///
-/// Change the state first, then call `wakeAll`, from any thread: a task that checks the predicate in between
-/// either sees the change or is woken. The predicate must only read state of the waiting actor or state under
-/// a lock.
+/// Change the state first, then call `wakeAll`, from any thread. A task that checks the predicate between
+/// these steps either sees the change or is woken. The predicate must only read state of the waiting actor or
+/// state under a lock.
 package final class Waiters: Sendable {
-  /// Places of the waiting tasks. A place is set to `true` when it is woken, to `false` when its task is
-  /// cancelled.
+  /// Places of the waiting tasks. A place is set to `true` when its task is woken, to `false` when its task
+  /// is cancelled.
   private let places = Mutex<[OneShot<Bool>]>([])
   /// Shows the thread sanitizer that a place is created before it is set. The lock already guarantees this
   /// order.
@@ -67,8 +67,8 @@ package final class Waiters: Sendable {
 
 /// A FIFO mutex for tasks, which may be held across an `await`.
 ///
-/// A task that takes the turn must end it, otherwise all others wait forever: write `defer { turns.end() }`
-/// on the next line.
+/// A task that takes the turn must end it, otherwise all waiting tasks wait forever. Write `defer {
+/// turns.end() }` on the next line.
 package final class Turns: Sendable {
   private struct State: Sendable {
     var isTaken = false
@@ -94,7 +94,7 @@ package final class Turns: Sendable {
 
   /// Waits for the turn. If the turn is free, even a cancelled task takes it.
   ///
-  /// - Throws: If the task is cancelled before its turn comes. The caller must not call `end` then.
+  /// - Throws: If the task is cancelled before its turn comes. The caller must then not call `end`.
   package func takeUnlessCancelled() async throws(CancellationError) {
     guard let place = lineUp() else { return }
     if await place.value(ifCancelled: false) { return }
@@ -104,14 +104,14 @@ package final class Turns: Sendable {
 
   /// Passes the turn to the next task in line.
   package func end() {
-    // `set` fails for a task that is being cancelled at this moment. The turn then passes to the next task.
+    // `set` fails for a task that is being cancelled at this moment. The next task then gets the turn.
     while let next = next() {
       _ = order.load(ordering: .acquiring)
       if next.set(true) { return }
     }
   }
 
-  /// Takes the turn if it is free, otherwise lines up.
+  /// Takes the turn if it is free, otherwise joins the line.
   ///
   /// - Returns: `nil` if the caller has taken the turn.
   private func lineUp() -> OneShot<Bool>? {

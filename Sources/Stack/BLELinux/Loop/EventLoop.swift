@@ -6,12 +6,12 @@ import Synchronization
 /// The receive thread: waits in epoll, calls its sources when their descriptors are ready, and runs the jobs
 /// of its actors.
 ///
-/// It is the serial executor of `Connection`, `Adapter` and similar actors. Their methods run between two
-/// turns of the loop, so data and control share one thread and need no lock.
+/// The loop is the serial executor of `Connection`, `Adapter` and similar actors. Their methods run between
+/// two turns of the loop, so data and control share one thread and need no lock.
 ///
 /// A resumed task normally reaches its actor through Swift's thread pool. A task that prefers this loop
-/// resumes on it directly. In virtual time tasks must prefer the loop (see `preference`); otherwise time
-/// would advance meanwhile.
+/// resumes on the loop directly. In virtual time tasks must prefer the loop (see `preference`); otherwise
+/// time would advance while a task is on its way.
 public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable {
   // The mutex guards `Shared`. `sources`, `tokens` and the state below them are used only on the loop's
   // thread (checked by preconditions).
@@ -23,7 +23,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     var timers: [Timer] = []
 
     var earliestTimer: MonotonicTime? {
-      // A loop written out: `min` would allocate a closure for each call.
+      // An explicit loop, because `min` would allocate a closure for each call.
       var earliest: MonotonicTime?
       for timer in timers { earliest = .earliest(earliest, timer.deadline) }
       return earliest
@@ -33,7 +33,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
   /// A sleeping task.
   private struct Timer {
     let deadline: MonotonicTime
-    /// Set to `true` when the time has passed, to `false` when the sleep is cancelled.
+    /// Set to `true` when the sleep time has passed, to `false` when the sleep is cancelled.
     let sleeper: OneShot<Bool>
   }
 
@@ -50,14 +50,14 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
   /// Whether `shared` has changed since the loop last read it. A turn without changes takes no lock.
   private let hasNews = Atomic<Bool>(false)
   private let owner = Atomic<UInt>(0)
-  /// Searched linearly, because there are too few for hashing to be faster.
+  /// Searched linearly, because hashing would not be faster for so few sources.
   private var sources: [any EventSource] = []
   /// Tokens, parallel to `sources`.
   private var tokens: [UInt64] = []
   private var nextToken: UInt64 = 1
   /// The earliest timer at the last read of `shared`.
   private var nextTimer: MonotonicTime?
-  /// Whether `deadline` is up to date: nothing has happened since it was computed.
+  /// Whether `deadline` is up to date: nothing has changed since it was computed.
   private var isDeadlineKnown = false
   private var deadline: MonotonicTime?
   private var spinsUntil: MonotonicTime?
@@ -147,7 +147,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     _ = ringtap_epoll_remove(poll.rawValue, descriptor.rawValue)
   }
 
-  /// Number of sources and timers, for leak tests. Call it on the loop's thread.
+  /// Number of sources and timers, for leak tests. Read it on the loop's thread.
   package var load: (sources: Int, sleepers: Int) {
     assertIsCurrent()
     return (sources.count, shared.withLock(\.timers.count))
@@ -164,7 +164,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
 
   // MARK: Waiting
 
-  /// Sleeps by the loop's clock. May be called from any task.
+  /// Sleeps for a duration by the loop's clock. May be called from any task.
   ///
   /// - Throws: If the task is cancelled or the loop stops.
   public func wait(for duration: Duration) async throws(CancellationError) {
@@ -200,8 +200,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
 
   public func enqueue(_ job: consuming ExecutorJob) {
     let unowned = UnownedJob(job)
-    // All under the lock: as soon as the thread can take the job, it may release the last reference to the
-    // loop.
+    // All steps are under the lock: as soon as the thread can take the job, it may release the last reference
+    // to the loop.
     let isLate = shared.withLock { state in
       state.jobs.append(unowned)
       hasNews.store(true, ordering: .releasing)
@@ -209,7 +209,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
       defer { state.isOver = false }
       return state.isOver
     }
-    // From now on only the new thread takes jobs.
+    // From here on only the new thread takes jobs.
     if isLate { startLatecomers() }
   }
 
@@ -228,11 +228,11 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     unsafe UnownedSerialExecutor(ordinary: self)
   }
 
-  /// The `unownedExecutor` of an actor that has this loop in a stored property.
+  /// The `unownedExecutor` of an actor. The actor must have this loop in a stored property.
   @safe public var executor: UnownedSerialExecutor { unsafe asUnownedSerialExecutor() }
 
   /// Executor preference for tasks that work with actors of this loop: in virtual time the loop, otherwise
-  /// `nil`. Swift's pool then runs the tasks, which keeps the receive thread free.
+  /// `nil`. With `nil`, Swift's pool runs the tasks, which keeps the receive thread free.
   public var preference: (any TaskExecutor)? { clock.isVirtual ? self : nil }
 
   public func checkIsolated() { precondition(isOnThread, "not on the event loop's thread") }
@@ -261,11 +261,11 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     serveLatecomers()
   }
 
-  /// Runs the jobs that actors of this loop enqueue after it has ended; otherwise their callers would wait
-  /// forever.
+  /// Runs the jobs that actors of this loop enqueue after the loop has ended. Otherwise the callers of these
+  /// jobs would wait forever.
   private func serveLatecomers() {
-    // Orders this after the work of the previous thread. The lock does so too, but the thread sanitizer does
-    // not see it.
+    // Orders the following work after the work of the previous thread. The lock also does this, but the
+    // thread sanitizer does not detect it.
     _ = owner.exchange(UInt(pthread_self()), ordering: .acquiring)
     var isOver = false
     while !isOver {
@@ -337,8 +337,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     let now = clock.monotonic()
     guard next <= now else { return }
     isDeadlineKnown = false
-    // By index, to avoid an allocation. If a source is removed meanwhile, the skipped one is called in the
-    // next turn.
+    // By index, to avoid an allocation. If a source is removed during the loop, a skipped source is called in
+    // the next turn.
     var index = 0
     while index < sources.count {
       let source = sources[index]
@@ -349,8 +349,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     for timer in takeTimers({ $0.deadline <= now }) { timer.sleeper.set(true) }
   }
 
-  /// Runs the jobs that are queued now. Jobs that they enqueue run in the next turn, so that sources are not
-  /// starved.
+  /// Runs the jobs that are queued now. Jobs that these jobs enqueue run in the next turn, so that sources
+  /// are not starved.
   ///
   /// - Returns: `false` when the loop must end.
   private func runJobs() -> Bool {
@@ -368,9 +368,9 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     return !isStopping || !jobs.isEmpty
   }
 
-  /// Runs a job. In virtual time, tasks prefer this loop: the call must name it as the task executor, because
-  /// a task would otherwise leave the thread and return at each step. Other tasks do not prefer it, so the
-  /// call must not name it.
+  /// Runs a job. In virtual time, tasks prefer this loop. The call must then name the loop as the task
+  /// executor, because a task would otherwise leave the thread and return at each step. In real time, tasks
+  /// do not prefer the loop, and the call must not name it.
   private func run(_ job: UnownedJob) {
     if clock.isVirtual {
       // SAFETY: taken out of the queue under the lock, so each job runs once.
@@ -396,21 +396,21 @@ public struct Readiness: OptionSet, Sendable {
   public static let writable = Readiness(rawValue: RINGTAP_WRITABLE)
   /// The peer or the kernel has closed the descriptor, or an error is pending.
   public static let hangUp = Readiness(rawValue: RINGTAP_HANG_UP)
-  /// `readable` or `hangUp`: data or the end can be read. Not written as an array literal, because that would
-  /// allocate.
+  /// `readable` or `hangUp`: data can be read, or the end was reached. Not written as an array literal, which
+  /// would allocate.
   package static let incoming = Readiness(rawValue: RINGTAP_READABLE | RINGTAP_HANG_UP)
 }
 
-/// An object with a descriptor that an `EventLoop` polls. The loop makes all calls on its thread.
+/// An object with a descriptor that an `EventLoop` polls. The loop calls all methods on its thread.
 public protocol EventSource: AnyObject {
   /// Called when the descriptor is ready. Must not block.
   func ready(_ readiness: Readiness)
-  /// When to call `expired`; read after each turn of the loop.
+  /// Time at which to call `expired`. Read after each turn of the loop.
   var deadline: MonotonicTime? { get }
   /// Called when `deadline` has passed.
   func expired(now: MonotonicTime)
-  /// Called when the loop stops while it has this source. The loop makes no further calls: resume all waiting
-  /// tasks.
+  /// Called when the loop stops while it has this source. The loop makes no further calls, so the source must
+  /// resume all waiting tasks.
   func stopped()
 }
 
@@ -421,7 +421,7 @@ extension EventSource {
 /// The event source of an actor whose executor is the loop.
 ///
 /// Create it inside the actor: the closures are then isolated to the actor, and the loop may call them.
-/// `assumeIsolated` would work too, but costs two allocations per call.
+/// `assumeIsolated` would also work, but would cost two allocations per call.
 package final class ActorSource: EventSource {
   private let whenReady: (Readiness) -> Void
   private let nextDeadline: () -> MonotonicTime?
@@ -454,12 +454,12 @@ package final class ActorSource: EventSource {
 /// `include/net/busy_poll.h`). Bluetooth drivers have no NAPI queue, so the ID stays 0 and the option has no
 /// effect. Use `spinMicroseconds` instead.
 public struct LoopTuning: Hashable, Sendable {
-  /// How long the thread polls after the last packet before it sleeps, in microseconds; 0 … 1,000,000. With 0
-  /// it sleeps at once.
+  /// Time for which the thread polls after the last packet before it sleeps, in microseconds; 0 … 1,000,000.
+  /// With 0 the thread sleeps immediately.
   public var spinMicroseconds = 0
-  /// The only processor that the thread may run on; `nil` for any. Other threads may run on it too.
+  /// The only processor that the thread may run on; `nil` for any processor. Other threads may use it too.
   public var processor: Int?
-  /// SCHED_FIFO with this priority, 1 … 99: the thread runs before all ordinary threads. Requires
+  /// SCHED_FIFO priority of the thread, 1 … 99; it then runs before all ordinary threads. Requires
   /// CAP_SYS_NICE or an RLIMIT_RTPRIO of at least this value. With CAP_IPC_LOCK the process's memory also
   /// stays resident (`mlockall`).
   public var realTimePriority: Int?
@@ -473,11 +473,11 @@ public struct LoopTuning: Hashable, Sendable {
 
 /// Creation of tasks that work with actors of a loop.
 ///
-/// All such tasks are created here, because in virtual time they must stay on the loop: otherwise time would
-/// advance while they run.
+/// All such tasks are created by these methods, because in virtual time they must stay on the loop: otherwise
+/// time would advance while they run.
 extension EventLoop {
-  /// Traps in debug builds if the caller is not on the loop's thread. Protects state that has no lock because
-  /// only that thread uses it.
+  /// Traps in debug builds if the caller is not on the loop's thread. Protects state without a lock, which
+  /// only that thread may use.
   package func assertIsCurrent() { assert(isOnThread, "not on the event loop's thread") }
 
   /// Starts a task.
@@ -508,7 +508,7 @@ extension EventLoop {
   }
 }
 
-/// Wakes one sleeping thread. Signalling makes a system call only while that thread sleeps.
+/// Wakes one sleeping thread. Signalling makes a system call only while the thread sleeps.
 public final class WakeEvent: Sendable {
   private let descriptor: FileDescriptor
   private let rest = Atomic<Rest>(.none)
@@ -532,10 +532,10 @@ public final class WakeEvent: Sendable {
     self.isUrgent = isUrgent
   }
 
-  /// Wakes the thread if it sleeps. Publish the work before the call.
+  /// Wakes the thread if it sleeps. Publish the work before this call.
   public func signal() {
-    // Orders the publication of the work before the load of `rest`; `wait` orders its store of `rest` before
-    // `isIdle`.
+    // The fence orders the publication of the work before the load of `rest`. `wait` orders its store of
+    // `rest` before `isIdle`.
     atomicMemoryFence(ordering: .sequentiallyConsistent)
     switch rest.load(ordering: .relaxed) {
     case .none: return
@@ -546,12 +546,12 @@ public final class WakeEvent: Sendable {
     if rest.exchange(.none, ordering: .relaxed) != .none { ringtap_wake_signal(descriptor.rawValue) }
   }
 
-  /// Sleeps until `signal`, or for `milliseconds` (−1: no limit), if `isIdle` returns `true`.
+  /// Sleeps until `signal` is called, or for `milliseconds` (−1: no limit), if `isIdle` returns `true`.
   public func sleep(milliseconds: Int = -1, while isIdle: () -> Bool) {
     wait(.sleep, milliseconds, while: isIdle)
   }
 
-  /// Sleeps for `milliseconds`. Only an urgent signal or `interrupt` ends it early.
+  /// Sleeps for `milliseconds`. Only an urgent signal or `interrupt` ends the sleep early.
   public func pause(milliseconds: Int) { wait(.pause, milliseconds) { !isUrgent() } }
 
   private func wait(_ kind: Rest, _ milliseconds: Int, while isIdle: () -> Bool) {

@@ -4,13 +4,13 @@ import Synchronization
 
 /// The clock of an event loop and of everything on it: the kernel's clocks, or virtual time.
 ///
-/// Virtual time stands still while the loop has work, then jumps to the next deadline. Ten minutes with a
-/// device take only as long as the processing of its packets, and every run is identical.
+/// Virtual time stands still while the loop has work, then jumps to the next deadline. A ten-minute session
+/// with a device then takes only as long as the processing of its packets, and every run is identical.
 public final class LoopClock: Sendable {
   /// The kernel's clocks.
   public static let system = LoopClock(start: nil)
 
-  /// Virtual time, for one loop.
+  /// Creates a clock of virtual time, for one loop.
   ///
   /// - Parameter start: initial value of the wall clock.
   public static func virtual(from start: ReceiveTime) -> LoopClock { LoopClock(start: start) }
@@ -29,12 +29,12 @@ public final class LoopClock: Sendable {
     self.start = start?.nanoseconds ?? 0
   }
 
-  /// Returns the time for deadlines; never stepped.
+  /// Returns the monotonic time, which is used for deadlines and never stepped.
   public func monotonic() -> MonotonicTime {
     isVirtual ? MonotonicTime(nanoseconds: elapsed.load(ordering: .relaxed)) : SystemClock.monotonic()
   }
 
-  /// Returns the wall clock; used for packets without a kernel timestamp.
+  /// Returns the wall clock time, which is used for packets without a kernel timestamp.
   public func now() -> ReceiveTime {
     isVirtual
       ? ReceiveTime(
@@ -47,13 +47,13 @@ public final class LoopClock: Sendable {
     steps.add(Int64(duration / .nanoseconds(1)), ordering: .relaxed)
   }
 
-  /// Stops virtual time while `isBusy` returns `true`, because another thread has work that must finish
-  /// first. `isBusy` is polled on the loop's thread.
+  /// Stops virtual time while `isBusy` returns `true`. For work of another thread that must finish first.
+  /// `isBusy` is polled on the loop's thread.
   public func hold(while isBusy: @escaping @Sendable () -> Bool) {
     if isVirtual { holds.withLock { $0.append(isBusy) } }
   }
 
-  /// Stops virtual time until `body` returns, which waits for another thread.
+  /// Stops virtual time while `body` runs, because it waits for another thread.
   public func standing<Value, Failure: Error>(
     while body: () async throws(Failure) -> Value
   ) async throws(Failure) -> Value {
@@ -77,15 +77,15 @@ public final class LoopClock: Sendable {
 
 /// The kernel's clocks, in nanoseconds.
 public enum SystemClock {
-  /// CLOCK_REALTIME, the clock of receive timestamps. It may be stepped.
+  /// Returns CLOCK_REALTIME, the clock of receive timestamps. It may be stepped.
   public static func now() -> ReceiveTime { ReceiveTime(nanoseconds: read(CLOCK_REALTIME)) }
 
-  /// CLOCK_MONOTONIC, for deadlines.
+  /// Returns CLOCK_MONOTONIC, for deadlines.
   public static func monotonic() -> MonotonicTime {
     MonotonicTime(nanoseconds: read(CLOCK_MONOTONIC))
   }
 
-  /// CLOCK_BOOTTIME: never set, and advances while the machine is suspended.
+  /// Returns CLOCK_BOOTTIME, which is never set, and advances while the machine is suspended.
   public static func sinceBoot() -> MonotonicTime {
     MonotonicTime(nanoseconds: read(CLOCK_BOOTTIME))
   }

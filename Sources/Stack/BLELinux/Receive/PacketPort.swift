@@ -1,9 +1,9 @@
 package import BLEWire
 
-/// A descriptor that transports HCI packets, with a send queue for data that the kernel does not accept at
-/// once.
+/// A descriptor that transports HCI packets, with a send queue for data that the kernel does not accept
+/// immediately.
 ///
-/// Use it only on the thread of its owner's event loop.
+/// Use the port only on the thread of its owner's event loop.
 package final class PacketPort {
   /// Unit of a read from the descriptor.
   package enum Framing: Sendable {
@@ -74,7 +74,7 @@ package final class PacketPort {
 
   // MARK: In
 
-  /// Receives pending packets, up to a limit per turn. The loop calls it again while there are more.
+  /// Receives pending packets, up to a limit per turn. The loop calls this method again if more are pending.
   ///
   /// - Returns: `false` if the other end has closed.
   package func drain(_ body: (Span<UInt8>, ReceiveTime, Stamp) -> Void) throws(SystemError) -> Bool {
@@ -109,7 +109,7 @@ package final class PacketPort {
     return true
   }
 
-  /// If each read is a packet, makes one read per turn. The loop calls it again while there are more.
+  /// Makes one read per turn if each read is a packet. The loop calls this method again if more are pending.
   private func drainReads(
     _ body: (Span<UInt8>, ReceiveTime, Stamp) -> Void
   ) throws(SystemError) -> Bool {
@@ -152,7 +152,7 @@ package final class PacketPort {
     outboxByteCount += rest.count
   }
 
-  /// Sends queued packets. Call it when the descriptor is writable again.
+  /// Sends queued packets. Call this when the descriptor is writable again.
   package func flush() throws(SystemError) {
     while let packet = outbox.first {
       let taken = try write(packet.span)

@@ -1,8 +1,8 @@
 public import BLEWire
 import Synchronization
 
-/// A bounded queue of timestamped byte records from one thread to another, without locks or allocations.
-/// Passes packets to the log writer.
+/// A bounded queue of timestamped byte records from one thread to another, without locks or allocations. The
+/// receive thread uses it to pass packets to the log writer.
 ///
 /// One producer and one consumer at a time. A record that does not fit is dropped and counted.
 @safe public final class PacketQueue: @unchecked Sendable {
@@ -128,7 +128,7 @@ import Synchronization
     tail.load(ordering: .acquiring) == head.load(ordering: .acquiring)
   }
 
-  /// Returns the number of bytes up to the end of the storage if `needed` bytes do not fit before it,
+  /// Returns the number of bytes up to the end of the storage if `needed` bytes do not fit before the end,
   /// otherwise 0.
   private func filler(before needed: Int, at end: Int) -> Int {
     let untilWrap = capacity - (end & (capacity - 1))
@@ -159,16 +159,16 @@ import Synchronization
 
 /// The position at which the producer of a bounded queue last jumped back to the start of the storage.
 ///
-/// Positions only grow. A queue that is mostly empty would cycle through its whole storage: all of it would
-/// become resident, and each record would be written to cold memory. Therefore a producer that finds the
-/// queue empty continues at the start of the storage. The skipped positions hold no records and use no
-/// capacity; the consumer skips them too.
+/// Positions only grow. Without rewinds, a queue that is mostly empty would cycle through its whole storage:
+/// all of it would become resident, and each record would be written to cold memory. Therefore a producer
+/// that finds the queue empty continues at the start of the storage. The skipped positions hold no records
+/// and use no capacity; the consumer also skips them.
 struct QueueRewind: ~Copyable, Sendable {
   /// Divisor of the storage size: a producer rewinds after a sixteenth of the storage.
   private static let part = 16
 
   private let mask: Int
-  /// Stored before the position that follows it is published.
+  /// Stored before the next position is published.
   private let place = Atomic<Int>(-1)
 
   /// Creates a rewind.

@@ -1,8 +1,8 @@
 import CBluetoothLinux
 import Glibc
 
-/// Metadata that the kernel reports with received packets. If a kernel lacks one kind, packets are received
-/// without it.
+/// Metadata that the kernel reports with received packets. Packets are also received if a kernel does not
+/// report some kind of metadata.
 public enum ReceiveFact: Hashable, Sendable, CaseIterable {
   /// SO_TIMESTAMPNS: time at which a packet arrived.
   case time
@@ -10,11 +10,11 @@ public enum ReceiveFact: Hashable, Sendable, CaseIterable {
   case advertisingTime
   /// SO_MEMINFO: number of packets dropped by a full queue, available immediately.
   case drops
-  /// SO_RXQ_OVFL: the same number, delivered with the next packet.
+  /// SO_RXQ_OVFL: number of packets dropped by a full queue, delivered with the next packet.
   case laterDrops
 
-  /// Facts that this kernel does not report, each with the socket's error. Tested on new sockets: L2CAP and
-  /// HCI if the kernel has them, otherwise a UNIX socket like the one of `virtual:`.
+  /// Returns the metadata that this kernel does not report, each with the socket's error. Tests new sockets:
+  /// L2CAP and HCI if the kernel has them, otherwise a UNIX socket like the one of `virtual:`.
   ///
   /// `setsockopt(SO_TIMESTAMPNS, SO_RXQ_OVFL, HCI_TIME_STAMP)`, `getsockopt(SO_MEMINFO)`.
   public static func untold() throws(SystemError) -> [ReceiveFact: SystemError] {

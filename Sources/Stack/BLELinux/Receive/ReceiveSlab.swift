@@ -64,7 +64,7 @@ import Glibc
     return descriptor.isAtEnd
   }
 
-  /// Bytes of datagram `index`, in place.
+  /// Returns the bytes of datagram `index`, in place.
   @_lifetime(borrow self)
   public func datagram(_ index: Int) -> Span<UInt8> {
     precondition(index < count)
@@ -74,13 +74,13 @@ import Glibc
     return unsafe _overrideLifetime(Span(_unsafeElements: bytes), borrowing: self)
   }
 
-  /// Returns the kernel's receive timestamp, or `nil` if the kernel gave none, as at the end of a connection.
+  /// Returns the kernel's receive timestamp, or `nil` if there is none, as at the end of a connection.
   public func time(_ index: Int) -> ReceiveTime? {
     let time = header(index).time_ns
     return time == 0 ? nil : ReceiveTime(nanoseconds: time)
   }
 
-  /// Returns whether the datagram was longer than its slot.
+  /// Returns whether datagram `index` was longer than its slot.
   public func isTruncated(_ index: Int) -> Bool { header(index).truncated != 0 }
 
   private func header(_ index: Int) -> ringtap_datagram {

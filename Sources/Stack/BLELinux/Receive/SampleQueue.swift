@@ -5,8 +5,8 @@ import Synchronization
 ///
 /// One producer and one consumer at a time.
 @safe public final class SampleQueue<Element: BitwiseCopyable & Sendable>: @unchecked Sendable {
-  // No lock: only the producer writes `head`, only the consumer writes `tail`. Each publishes with release
-  // and reads the other's with acquire.
+  // No lock: only the producer writes `head`, only the consumer writes `tail`. Each side publishes its
+  // position with release and reads the other position with acquire.
   private let storage: UnsafeMutablePointer<Element>
   private let mask: Int
   private let head = Atomic<Int>(0)

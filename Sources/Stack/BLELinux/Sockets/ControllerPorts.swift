@@ -9,13 +9,14 @@ public enum ControllerPort {
     case hardware
   }
 
-  /// Returns the HCI user channel: one packet per datagram, preceded by its H4 type byte. The kernel's host
+  /// Opens the HCI user channel: one packet per datagram, preceded by its H4 type byte. The kernel's host
   /// does not use the adapter until the channel is closed.
   ///
   /// `bind(HCI_CHANNEL_USER)`. Requires CAP_NET_ADMIN and an adapter that is down, unless the socket was
   /// inherited.
   ///
-  /// - Throws: EBUSY while the adapter is up, EUSERS if another program uses it, ENODEV if it does not exist.
+  /// - Throws: EBUSY while the adapter is up, EUSERS if another program uses the adapter, ENODEV if there is
+  ///   no such adapter.
   package static func userChannel(index: UInt16) throws(SystemError) -> FileDescriptor {
     if let handed = InheritedSockets.take(.userChannel(index)) { return handed }
     let descriptor = try openSocket(
@@ -28,7 +29,7 @@ public enum ControllerPort {
     return descriptor
   }
 
-  /// Returns a serial port in raw mode, 8N1.
+  /// Opens a serial port in raw mode, 8N1.
   ///
   /// - Throws: EINVAL for a baud rate that termios does not support.
   package static func serial(
@@ -52,7 +53,7 @@ public enum ControllerPort {
       })
   }
 
-  /// Returns a non-blocking socket for datagrams to one receiver.
+  /// Opens a non-blocking socket for datagrams to one receiver.
   ///
   /// - Throws: EHOSTUNREACH for a name that does not resolve.
   package static func udp(host: String, port: UInt16) throws(SystemError) -> FileDescriptor {
@@ -71,7 +72,7 @@ public enum ControllerPort {
       })
   }
 
-  /// Returns a listening TCP socket; `nil` for `host` means all addresses.
+  /// Opens a listening TCP socket. `nil` for `host` means all addresses.
   package static func listen(host: String?, port: UInt16) throws(SystemError) -> FileDescriptor {
     FileDescriptor(
       owning: try checked("listen \(host ?? "*"):\(port)") {
@@ -84,7 +85,7 @@ public enum ControllerPort {
       })
   }
 
-  /// Returns a listening UNIX socket.
+  /// Opens a listening UNIX socket.
   ///
   /// - Parameter mode: permissions of the socket's file, such as 0o600; an existing socket is then replaced
   ///   only if this user owns it. `nil` leaves the permissions to the umask.
@@ -103,7 +104,7 @@ public enum ControllerPort {
     return FileDescriptor(owning: try checked("accept") { ringtap_accept(number) })
   }
 
-  /// Returns a pseudo-terminal in raw mode.
+  /// Opens a pseudo-terminal in raw mode.
   ///
   /// - Parameter name: set to the path of the other end, such as `/dev/pts/3`.
   package static func pseudoTerminal(name: inout String) throws(SystemError) -> FileDescriptor {
@@ -117,7 +118,7 @@ public enum ControllerPort {
     return FileDescriptor(owning: number)
   }
 
-  /// Both ends of a packet socket inside this process.
+  /// Returns both ends of a packet socket inside this process.
   package static func pair() throws(SystemError) -> PacketPair {
     var numbers: [CInt] = [-1, -1]
     try checked("socketpair") {

@@ -17,7 +17,7 @@ public struct AdapterInfo: Hashable, Sendable {
     (self.index, self.address, self.isUp, self.bus) = (index, address, isUp, bus)
   }
 
-  /// All adapters, by index. Requires no capability.
+  /// Returns all adapters, by index. Requires no capability.
   ///
   /// `ioctl(HCIGETDEVLIST)`, `ioctl(HCIGETDEVINFO)`.
   ///
@@ -47,14 +47,14 @@ public struct AdapterInfo: Hashable, Sendable {
   }
 }
 
-/// The HCI raw channel: receives events of one adapter, and sends commands to it in addition to the kernel's
-/// own.
+/// The HCI raw channel. It receives the events of one adapter, and sends commands to the adapter in addition
+/// to the kernel's commands.
 public enum HCISocket {
   /// Opens the raw channel for events and for the commands of other hosts, with kernel timestamps if
   /// supported.
   ///
   /// `socket(AF_BLUETOOTH, SOCK_RAW, BTPROTO_HCI)`, `bind(HCI_CHANNEL_RAW)`. LE commands and LE Meta events
-  /// require CAP_NET_RAW; without it the kernel filters them out silently, so check for it first.
+  /// require CAP_NET_RAW. Without this capability the kernel silently drops them, so check for it first.
   package static func openRaw(index: UInt16) throws(SystemError) -> FileDescriptor {
     let descriptor = try openSocket(
       family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_RAW, protocol: BTPROTO_HCI, name: "AF_BLUETOOTH, HCI")
@@ -74,7 +74,7 @@ public enum HCISocket {
 extension FileDescriptor {
   /// Sends a command on the raw channel.
   ///
-  /// `send`, on the thread that holds CAP_NET_RAW if there is one.
+  /// `send`, on the thread that holds CAP_NET_RAW if there is such a thread.
   package func sendCommand(_ packet: Span<UInt8>) throws(SystemError) {
     let number = rawValue
     try checked("send") {
@@ -110,7 +110,7 @@ public enum MonitorSocket {
     let descriptor = try openSocket(
       family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_RAW, protocol: BTPROTO_HCI, name: "AF_BLUETOOTH, HCI")
     let number = descriptor.rawValue
-    // Before the bind, so that the records which the kernel sends first have timestamps too.
+    // Before the bind, so that the kernel's first records also have timestamps.
     descriptor.prepareToReceive()
     try checked("bind(HCI_CHANNEL_MONITOR)") {
       ringtap_hci_bind(number, noAdapter, UInt16(HCI_CHANNEL_MONITOR))

@@ -36,8 +36,8 @@ public enum InheritedSocket: Hashable, Sendable {
     }
   }
 
-  /// Opens the socket with the privileges of this process: CAP_NET_ADMIN for the first two, CAP_NET_RAW for
-  /// the monitor.
+  /// Opens the socket with the privileges of this process: CAP_NET_ADMIN for the user channel and the
+  /// management interface, CAP_NET_RAW for the monitor.
   package func open() throws(SystemError) -> FileDescriptor {
     switch self {
     case .userChannel(let index): try ControllerPort.userChannel(index: index)
@@ -63,12 +63,13 @@ public enum InheritedSockets {
   /// All inherited sockets that are still available.
   public static var all: [InheritedSocket] { waiting.withLock { Array($0.keys) } }
 
-  /// Index of the adapter whose user channel was inherited, in use or not; the lowest if there are several.
+  /// Index of the adapter whose user channel was inherited, in use or not. If there are several, the lowest
+  /// index.
   public static let userChannel = handed.keys.compactMap { socket -> UInt16? in
     if case .userChannel(let index) = socket { index } else { nil }
   }.min()
 
-  /// Takes an inherited socket. Each can be taken once.
+  /// Takes an inherited socket. Each socket can be taken once.
   static func take(_ socket: InheritedSocket) -> FileDescriptor? {
     waiting.withLock { $0.removeValue(forKey: socket) }.map { FileDescriptor(owning: $0) }
   }

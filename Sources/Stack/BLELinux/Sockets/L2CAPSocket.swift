@@ -5,7 +5,7 @@ import Glibc
 /// The kernel's ATT channel: a SEQPACKET socket on fixed channel 4. One datagram is one PDU.
 public enum L2CAPSocket {
   /// Requested size of the receive queue in bytes. A small notification uses about 768 bytes of kernel
-  /// memory, so the queue holds more than 2 s of the fastest ring stream (2,083/s).
+  /// memory, so the queue holds more than 2 s of the fastest ring stream (2,083 notifications/s).
   public static let receiveBufferByteCount: CInt = 4 << 20
 
   /// Starts to connect the ATT channel. Requires no capability.
@@ -14,9 +14,9 @@ public enum L2CAPSocket {
   /// background: wait until the socket is writable, then read `pendingError`.
   ///
   /// - Parameters:
-  ///   - peer: identity address if the peer is bonded. The address type must be correct; the other type is
-  ///     not tried.
-  ///   - adapter: address of the local adapter; `DeviceAddress.any` for the first that is up.
+  ///   - peer: identity address if the peer is bonded. The address type must be correct: the kernel does not
+  ///     try the other type.
+  ///   - adapter: address of the local adapter; `DeviceAddress.any` for the first adapter that is up.
   package static func connectATT(
     to peer: DeviceAddress, from adapter: DeviceAddress
   ) throws(SystemError) -> FileDescriptor {
@@ -46,11 +46,11 @@ public enum L2CAPSocket {
   /// Listens for the ATT channels of links that centrals create to an adapter. Requires no capability.
   ///
   /// `socket(SOCK_SEQPACKET, BTPROTO_L2CAP)`, `bind(cid 4)`, `listen`. The kernel allows any number of
-  /// listeners, but gives the channel of each link only to the newest socket. It puts a new socket at the
-  /// front of its list (`l2cap_chan_create`), and skips the others once the link has the channel
+  /// listeners, but gives the channel of each link only to the newest listener. It puts a new socket at the
+  /// front of its list (`l2cap_chan_create`), and skips the other sockets once the link has the channel
   /// (`l2cap_connect_cfm`). Links that are already up are not offered. The kernel does not check which side
-  /// created the link: this socket also gets the channel of a link that the adapter created as the central
-  /// without a client's socket. Linux 6.1.
+  /// created the link: if the adapter created a link as the central without a client's socket, this socket
+  /// also gets the channel of that link. Linux 6.1.
   ///
   /// - Parameter adapter: identity address of the adapter.
   package static func listenATT(on adapter: DeviceAddress) throws(SystemError) -> FileDescriptor {
@@ -64,8 +64,8 @@ public enum L2CAPSocket {
     return descriptor
   }
 
-  /// Accepts the next channel of a listening socket. Sets `peer` to the central's address: its identity
-  /// address if the kernel knows it.
+  /// Accepts the next channel of a listening socket. Sets `peer` to the central's identity address if the
+  /// kernel knows it, otherwise to the address on the link.
   ///
   /// - Throws: `wouldBlock` if no channel is pending.
   package static func accept(
@@ -88,7 +88,7 @@ extension FileDescriptor {
   /// the process's privileges allow.
   ///
   /// Missing features are not errors: packets without a kernel timestamp get the time of arrival and are
-  /// counted. `ReceiveFact.untold` returns the reasons.
+  /// counted. `ReceiveFact.untold` returns the errors.
   package func prepareToReceive() {
     try? setSocketOption(SO_TIMESTAMPNS, 1)
     try? setSocketOption(SO_RXQ_OVFL, 1)
@@ -99,26 +99,26 @@ extension FileDescriptor {
     }
   }
 
-  /// Whether an empty datagram without a timestamp can only be the end of the channel. Call it only for such
-  /// a datagram.
+  /// Whether an empty datagram without a timestamp can only be the end of the channel. Read this only for
+  /// such a datagram.
   var isAtEnd: Bool {
     if let isStamped = try? socketOption(SO_TIMESTAMPNS), isStamped != 0 { return true }
     return ringtap_has_hung_up(rawValue) != 0
   }
 
-  /// SO_ERROR: the result of a connect, or the reason why a link ended; `nil` on success. Reading it clears
-  /// the error.
+  /// Returns SO_ERROR: the result of a connect, or the reason why a link ended; `nil` on success. The kernel
+  /// then clears the error.
   package func pendingError() throws(SystemError) -> SystemError? {
     let number = try socketOption(SO_ERROR)
     return number == 0 ? nil : SystemError(call: "connect(L2CAP)", number: number)
   }
 
-  /// SO_RCVBUF as the kernel set it, in bytes of kernel memory.
+  /// Returns SO_RCVBUF as the kernel set it, in bytes of kernel memory.
   package func receiveBufferByteCount() throws(SystemError) -> Int {
     Int(try socketOption(SO_RCVBUF))
   }
 
-  /// L2CAP_CONNINFO: the link's handle on its controller; `nil` if it is not connected.
+  /// L2CAP_CONNINFO: the link's handle on its controller; `nil` if the socket is not connected.
   package var connectionHandle: ConnectionHandle? {
     let handle = ringtap_l2cap_connection_handle(rawValue)
     return handle < 0 ? nil : ConnectionHandle(UInt16(truncatingIfNeeded: handle))
@@ -140,26 +140,28 @@ public enum LinkSecurityLevel: UInt8, Hashable, Sendable, Comparable {
 }
 
 extension FileDescriptor {
-  /// BT_SECURITY of a connected ATT channel: the security level of its link.
+  /// Returns BT_SECURITY of a connected ATT channel: the security level of its link.
   package func securityLevel() throws(SystemError) -> LinkSecurityLevel {
     let level = try checked("getsockopt(BT_SECURITY)") { ringtap_bt_security(rawValue) }
     return LinkSecurityLevel(rawValue: UInt8(truncatingIfNeeded: level)) ?? .sdp
   }
 
-  /// Requests that the kernel encrypts the link, with a key that it has or by pairing.
+  /// Requests that the kernel encrypts the link, with an existing key or by pairing.
   ///
-  /// Meanwhile the socket is in state BT_CONFIG and not writable. On success it becomes writable again
-  /// (`l2cap_sock_resume_cb`). If the key is refused, the link ends (`hci_encrypt_change_evt`). If a pairing
-  /// fails, the socket does not change: `smp_failure` reports the failure only to the management interface.
-  /// Data that the peer sends on the channel meanwhile is delivered and ends BT_CONFIG (`l2cap_data_channel`,
-  /// `l2cap_chan_ready`). The socket may therefore be writable before the link has the level, and the kernel
-  /// does not report when it has. Linux 6.1.
+  /// During encryption the socket is in state BT_CONFIG and not writable. On success the socket becomes
+  /// writable again (`l2cap_sock_resume_cb`). If the key is refused, the link ends
+  /// (`hci_encrypt_change_evt`). If a pairing fails, the socket does not change: `smp_failure` reports the
+  /// failure only to the management interface. Data that the peer sends on the channel during encryption is
+  /// delivered and ends BT_CONFIG (`l2cap_data_channel`, `l2cap_chan_ready`). Therefore the socket may be
+  /// writable before the link has the level, and the kernel does not report when the link reaches the level.
+  /// Linux 6.1.
   ///
   /// - Throws: `invalid` if the link already has the level.
   package func raiseSecurity(to level: LinkSecurityLevel) throws(SystemError) {
     try checked("setsockopt(BT_SECURITY)") { ringtap_bt_raise_security(rawValue, level.rawValue) }
   }
 
-  /// `shutdown(SHUT_RDWR)`: closes the channel now. The descriptor stays open until its owner is released.
+  /// Closes the channel now with `shutdown(SHUT_RDWR)`. The descriptor stays open until its owner is
+  /// released.
   package func shutDown() { _ = shutdown(rawValue, CInt(SHUT_RDWR)) }
 }

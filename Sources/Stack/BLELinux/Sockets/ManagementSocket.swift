@@ -36,7 +36,7 @@ public struct AdapterLink: Hashable, Sendable {
 
   private static let limit = 64
 
-  /// All links of an adapter that the kernel's host manages, at most 64. Requires no capability.
+  /// Returns the links of an adapter that the kernel's host manages, at most 64. Requires no capability.
   ///
   /// `ioctl(HCIGETCONNLIST)`.
   public static func all(index: UInt16) throws(SystemError) -> [AdapterLink] {
@@ -62,8 +62,8 @@ extension ManagementSocket {
   private static let packetLimit = 64
   private static let patienceMilliseconds: CInt = 1000
 
-  /// Sends one packet on a new socket, then passes each received packet to `take` until it returns `true`.
-  /// Blocks: do not call it in a task or on an event loop.
+  /// Sends one packet on a new socket, then passes each received packet to `take` until `take` returns
+  /// `true`. Blocks: do not call this in a task or on an event loop.
   ///
   /// - Throws: ETIMEDOUT if `take` has not returned `true` within about one second.
   public static func ask(

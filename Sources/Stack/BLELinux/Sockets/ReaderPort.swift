@@ -20,10 +20,10 @@ package final class ReaderPort: Sendable {
   private let file: FileIdentity?
   private let isOpen = Atomic<Bool>(true)
 
-  /// Opens the socket. Replaces a stale UNIX socket; if `mode` is given, only one that this user owns.
+  /// Opens the socket. Replaces a stale UNIX socket; with `mode`, only if this user owns the stale socket.
   ///
-  /// - Parameter mode: permissions of a UNIX socket's file, by default for this user only; `nil` leaves them
-  ///   to the umask.
+  /// - Parameter mode: permissions of a UNIX socket's file, by default for this user only; `nil` leaves the
+  ///   permissions to the umask.
   /// - Throws: EADDRINUSE if another program answers there or another file has the path, EADDRNOTAVAIL if the
   ///   address does not belong to this machine.
   package init(_ place: Place, mode: UInt32? = 0o600) throws(SystemError) {
@@ -40,7 +40,7 @@ package final class ReaderPort: Sendable {
     try checked("listen") { listen(number, Self.backlog) }
   }
 
-  /// Waits for the next reader to connect. Blocks: call it on a dedicated thread.
+  /// Waits for the next reader to connect. Blocks: call this on a dedicated thread.
   ///
   /// - Returns: A non-blocking socket; `nil` after the port is closed.
   package func next() -> FileDescriptor? {

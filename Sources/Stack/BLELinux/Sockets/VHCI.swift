@@ -46,7 +46,8 @@ public struct VHCI: ~Copyable {
     self.descriptor = descriptor
   }
 
-  /// Returns the descriptor for reading and writing packets elsewhere. The adapter exists until it is closed.
+  /// Returns the descriptor, so that its owner can read and write packets. The adapter exists until the
+  /// descriptor is closed.
   package consuming func takeDescriptor() -> FileDescriptor { descriptor }
 
   /// Brings the adapter up and waits until the kernel has initialised it. The controller must already respond

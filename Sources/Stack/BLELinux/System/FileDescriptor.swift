@@ -8,9 +8,9 @@ public struct FileDescriptor: ~Copyable, Sendable {
   /// Takes ownership of an open descriptor.
   package init(owning rawValue: CInt) { self.rawValue = rawValue }
 
-  /// Opens a regular file, or a link to one, for reading. Refuses a pipe, device, socket or directory at
-  /// once, because opening a pipe would wait for its writer. `/dev/stdin` and `/dev/fd/N` are already open
-  /// and may be of any type.
+  /// Opens a regular file, or a link to a regular file, for reading. Refuses a pipe, device, socket or
+  /// directory at once, because opening a pipe would wait for its writer. `/dev/stdin` and `/dev/fd/N` are
+  /// already open and may be of any type.
   ///
   /// `open(O_RDONLY | O_NONBLOCK)`, `fstat`.
   ///
@@ -54,7 +54,7 @@ public struct FileDescriptor: ~Copyable, Sendable {
       && Int(status.st_size) < byteCount
   }
 
-  /// Turns O_APPEND on or off. If it is on, each write goes to the current end of the file, otherwise to the
+  /// Turns O_APPEND on or off. With O_APPEND each write goes to the current end of the file, otherwise to the
   /// file offset.
   ///
   /// `fcntl(F_SETFL)`.
@@ -135,8 +135,8 @@ public struct FileDescriptor: ~Copyable, Sendable {
     return value
   }
 
-  /// Number of packets dropped so far from this socket's receive queue, from SO_MEMINFO; up to date before
-  /// any later packet arrives. `nil` if the kernel has no SO_MEMINFO (before 4.12); `ReceiveSlab.drops` then
+  /// Number of packets dropped so far from this socket's receive queue, from SO_MEMINFO. Includes drops after
+  /// the last received packet. `nil` if the kernel has no SO_MEMINFO (before 4.12); `ReceiveSlab.drops` then
   /// has the number before the last packet.
   public var receiveQueueDrops: Int? {
     let count = ringtap_socket_drops(rawValue)
@@ -169,11 +169,12 @@ package func openSocket(
 
 // MARK: Before a wait for the disk
 
-/// How long to wait for written data: until writing to the disk has begun, or until it is done.
+/// How long to wait for written data: until writing to the disk has begun, or until it has ended.
 package enum WritingOut: Hashable, Sendable { case begun, done }
 
 extension FileDescriptor {
-  /// Writes data from an offset on to the disk, without metadata such as the file's length.
+  /// Writes the data from `offset` to the end of the file to the disk, without metadata such as the file's
+  /// length.
   ///
   /// `sync_file_range`. Guarantees nothing without a later `fdatasync`. If all files are written out before
   /// one is synced, ext4 does not record a length that includes bytes not yet on the disk. Does nothing for a

@@ -3,7 +3,7 @@ import Glibc
 
 /// The few file system operations that a recorder needs, without Foundation.
 public enum Files {
-  /// `mkdir`, parents first. Succeeds if the directory exists.
+  /// Creates a directory and its missing parents with `mkdir`. Succeeds if the directory exists.
   ///
   /// - Parameters:
   ///   - path: path of the directory.
@@ -22,11 +22,11 @@ public enum Files {
   public enum Existing: Hashable, Sendable {
     /// Keep the existing file, and fail with EEXIST.
     case refuse
-    /// Replace it once the new file is complete.
+    /// Replace the existing file once the new file is complete.
     case replace
   }
 
-  /// Returns whether a new file of that name would replace a file, a link (even a dangling one) or a
+  /// Returns whether a new file of that name would replace a file, a link (even a dangling link) or a
   /// directory. Devices, pipes, and paths such as `/dev/stdout` are written in place, so they do not count.
   ///
   /// `lstat`.
@@ -38,7 +38,7 @@ public enum Files {
     return [S_IFREG, S_IFLNK, S_IFDIR].contains(status.st_mode & S_IFMT)
   }
 
-  /// Returns whether a path is a directory or a link to one.
+  /// Returns whether a path is a directory or a link to a directory.
   ///
   /// `stat`.
   public static func isDirectory(_ path: String) -> Bool {
@@ -59,7 +59,7 @@ public enum Files {
 
   public static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 }
 
-  /// Names in a directory, unsorted; empty if it cannot be read.
+  /// Returns the names in a directory, unsorted. The result is empty if the directory cannot be read.
   public static func names(in path: String) -> [String] {
     // SAFETY: the directory stream is closed below and the entries' names are copied at once.
     guard let directory = unsafe opendir(path) else { return [] }
@@ -112,7 +112,7 @@ public enum Files {
     try checked("symlink \(path)") { unsafe symlink(target, path) }
   }
 
-  /// Target of a symbolic link; `nil` if `path` is not a link.
+  /// Returns the target of a symbolic link, or `nil` if `path` is not a link.
   public static func target(ofLink path: String) -> String? {
     var text = [CChar](repeating: 0, count: Int(PATH_MAX))
     // SAFETY: the call gets the size of the buffer.
@@ -121,7 +121,7 @@ public enum Files {
     return String(decoding: text.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
-  /// Redirects standard output to `path`, a pipe. Blocks until the pipe has a reader.
+  /// Redirects standard output to the pipe at `path`. Blocks until the pipe has a reader.
   ///
   /// `open(O_WRONLY)`, `dup2`.
   public static func becomeStandardOutput(_ path: String) throws(SystemError) {
@@ -140,15 +140,15 @@ public enum Files {
     return Int(status.f_bavail) * Int(status.f_frsize)
   }
 
-  /// Throws unless this process may read and write the file.
+  /// Checks that this process may read and write the file.
   ///
   /// `access(R_OK | W_OK)`.
   public static func checkWritable(_ path: String) throws(SystemError) {
     try checked("access \(path)") { unsafe access(path, R_OK | W_OK) }
   }
 
-  /// Replaces a file's content atomically: even after a crash, the file has either the old content or the
-  /// new.
+  /// Replaces a file's content atomically: even after a crash, the file has either the old content or the new
+  /// content.
   ///
   /// Writes a draft in the same folder, then `fsync`, `rename`, and `fsync` of the folder, so that a power
   /// failure after the return does not restore the old content. Readers that have the old file open keep the
@@ -164,17 +164,16 @@ public enum Files {
     try write(octets, to: path, NamedOutput(path, mode: mode))
   }
 
-  /// Writes a file, such as an image, to a path given by the user. A device, a pipe, or a path such as
-  /// `/dev/stdout` is written in place. Otherwise the path refers to the old file until the new file is
-  /// complete.
+  /// Writes a file, such as an image, to a path given by the user. Writes in place to a device, a pipe, or a
+  /// path such as `/dev/stdout`. Otherwise the path refers to the old file until the new file is complete.
   ///
-  /// A new file has mode 0644. A file that replaces another is not readable by more users than the old one.
+  /// A new file has mode 0644. A file that replaces another is not readable by more users than the old file.
   ///
   /// - Parameters:
   ///   - octets: complete content of the file.
   ///   - path: path of the file.
   ///   - existing: whether an existing file or link may be replaced.
-  /// - Throws: EEXIST if it may not.
+  /// - Throws: EEXIST if an existing file or link must not be replaced.
   public static func write(
     _ octets: Span<UInt8>, to path: String, ifExists existing: Existing
   ) throws(SystemError) {
@@ -209,7 +208,7 @@ public enum Files {
     return Int(status.st_size)
   }
 
-  /// `rename`: replaces an existing file that has the new name.
+  /// Renames a file with `rename`. Replaces an existing file that has the new name.
   public static func rename(_ path: String, to name: String) throws(SystemError) {
     // SAFETY: both are null-terminated strings for the length of the call.
     try checked("rename \(path)") { unsafe Glibc.rename(path, name) }
@@ -233,10 +232,10 @@ public enum Files {
     try remove(path)
   }
 
-  /// Content of a regular file.
+  /// Returns the content of a regular file.
   ///
-  /// - Throws: EFBIG for more than `limit` bytes; EINVAL at once for a pipe, device or socket, EISDIR for a
-  ///   directory.
+  /// - Throws: EFBIG if the file has more than `limit` bytes; EINVAL at once for a pipe, device or socket,
+  ///   EISDIR for a directory.
   public static func octets(of path: String, limit: Int) throws(SystemError) -> [UInt8] {
     var octets: [UInt8] = []
     try read(path) { piece in
@@ -247,7 +246,7 @@ public enum Files {
     return octets
   }
 
-  /// Part of a file; shorter than `limit` bytes only at the end of the file.
+  /// Returns a part of a file. The result is shorter than `limit` bytes only at the end of the file.
   ///
   /// `pread`.
   package static func octets(of path: String, from offset: Int, limit: Int) throws(SystemError) -> [UInt8] {
@@ -272,14 +271,15 @@ public enum Files {
     return octets
   }
 
-  /// Removes a file. Succeeds if it does not exist.
+  /// Removes a file. Succeeds if the file does not exist.
   public static func remove(_ path: String) throws(SystemError) {
     do {
       try checked("unlink \(path)") { unsafe unlink(path) }
     } catch  where error.number == ENOENT {}
   }
 
-  /// Removes a directory with its contents, without following links. Succeeds if it does not exist.
+  /// Removes a directory with its contents, without following links. Succeeds if the directory does not
+  /// exist.
   public static func removeTree(_ path: String) throws(SystemError) {
     guard exists(folder(of: path)) else { return }
     try OpenFolder(folder(of: path)).removeTree(name(of: path))
@@ -294,7 +294,7 @@ public enum Files {
     return unsafe lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
   }
 
-  /// Total size of all regular files below a directory, in bytes, without following links.
+  /// Returns the total size of all regular files below a directory, in bytes. Does not follow links.
   public static func treeByteCount(_ path: String) -> Int {
     var status = stat()
     // SAFETY: `status` outlives the call.
@@ -327,7 +327,7 @@ public enum Files {
 // MARK: - Syncing
 
 extension Files {
-  /// Maximum number of files that `sync` has open at once, and maximum number that it syncs one by one.
+  /// Maximum number of files that `sync` opens at the same time, and maximum number that it syncs one by one.
   private static let (openAtOnce, syncedEach) = (128, 64)
 
   private final class OpenFile: Sendable {
@@ -379,13 +379,14 @@ extension Files {
 
   /// Waits until the content of files and the entries of folders are on the disk.
   ///
-  /// Writes all files before it syncs the first: one commit of the file system's journal then covers many
-  /// files, and it records no length of a file whose content is not on the disk yet. If there are many files,
-  /// syncs their whole file systems, because each sync of a single file makes the disk flush its cache.
+  /// Writes all files before it syncs the first. One commit of the file system's journal then covers many
+  /// files, and the journal records no length of a file whose content is not on the disk yet. If there are
+  /// many files, syncs their whole file systems, because each sync of a single file makes the disk flush its
+  /// cache.
   ///
   /// `sync_file_range`, which reports write errors; `fdatasync` or `syncfs`; `fsync` of the folders.
   ///
-  /// - Returns: Paths of files that do not exist: removed or moved since they were written.
+  /// - Returns: Paths of files that do not exist, because they were removed or moved since they were written.
   /// - Throws: EIO or a similar error if the data is not on the disk.
   package static func sync(files: [String], folders: [String]) throws(SystemError) -> Set<String> {
     var missing: Set<String> = []

@@ -5,12 +5,12 @@ import Synchronization
 /// which `commit` renames to the path. A symbolic link at the path is replaced, not followed. After a crash
 /// the path refers to either the old file or the complete new one.
 package struct NamedOutput: ~Copyable, Sendable {
-  /// Kinds of existing file, other than regular files, that are written in place.
+  /// Kinds of existing files, other than regular files, that are written in place.
   package enum Target: Hashable, Sendable {
-    /// None: a device or pipe at the path is replaced.
+    /// No other kind: a device or pipe at the path is replaced.
     case file
-    /// All, for paths given by the user: a device, a pipe, or a path such as `/dev/stdout` is opened and
-    /// written in place.
+    /// All kinds, for paths given by the user: a device, a pipe, or a path such as `/dev/stdout` is opened
+    /// and written in place.
     case anything
   }
 
@@ -25,7 +25,7 @@ package struct NamedOutput: ~Copyable, Sendable {
   /// Opens the output.
   ///
   /// - Parameters:
-  ///   - existing: whether a file or link at the path is replaced; checked now and at commit.
+  ///   - existing: whether a file or link at the path is replaced. Checked now and at commit.
   ///   - mode: permissions of the new file.
   /// - Throws: EEXIST for a file or link that must not be replaced, EISDIR for a directory, EACCES for a file
   ///   that this process may not write, even if it could replace it.
@@ -72,7 +72,7 @@ package struct NamedOutput: ~Copyable, Sendable {
     self.draft = draft
   }
 
-  /// Wraps a descriptor that is already open for the path, or that needs no path.
+  /// Creates an output for a descriptor that is already open for the path, or that needs no path.
   package init(inPlace descriptor: consuming FileDescriptor, _ path: String) {
     self.descriptor = descriptor
     self.path = path
@@ -85,7 +85,7 @@ package struct NamedOutput: ~Copyable, Sendable {
   ///
   /// `fsync`, `rename`, then `fsync` of the folder, so that a power failure does not restore the old file.
   ///
-  /// - Throws: EEXIST if `existing` is `.refuse` and a file has taken the name meanwhile.
+  /// - Throws: EEXIST if `existing` is `.refuse` and a file of this name was created in the meantime.
   package mutating func commit() throws(SystemError) {
     guard let draft else { return }
     let number = descriptor.rawValue
@@ -102,14 +102,15 @@ package struct NamedOutput: ~Copyable, Sendable {
     _ = fsync(opened.rawValue)
   }
 
-  /// Lets child processes inherit the descriptor, and returns a path that refers to it in them.
+  /// Lets child processes inherit the descriptor. Returns a path that refers to the descriptor in a child
+  /// process.
   package func pathForChildren() -> String {
     let number = descriptor.rawValue
     _ = fcntl(number, F_SETFD, 0)
     return "/proc/self/fd/\(number)"
   }
 
-  /// Returns a unique name for each draft, so that concurrent writers, in this process or another, do not
+  /// Returns a unique name for a draft, so that concurrent writers, in this process or another, do not
   /// collide.
   private static func draft(of path: String) -> String {
     "\(path).\(getpid())-\(number.add(1, ordering: .relaxed).newValue).new"

@@ -11,14 +11,14 @@ package struct FileName: Sendable {
   }
 }
 
-/// A directory that is kept open. Names are resolved in it even after it was moved or another directory has
-/// its path.
+/// A directory that is kept open. Names are resolved in this directory even if it is moved or another
+/// directory takes its path.
 package final class OpenFolder: Sendable {
   private let descriptor: FileDescriptor
 
   private init(owning number: CInt) { descriptor = FileDescriptor(owning: number) }
 
-  /// `open(O_DIRECTORY)`.
+  /// Opens a directory with `open(O_DIRECTORY)`.
   package convenience init(_ path: String) throws(SystemError) {
     self.init(
       owning: try checked("open \(path)") {
@@ -61,7 +61,7 @@ package final class OpenFolder: Sendable {
     return file
   }
 
-  /// Creates a folder in this one, or opens it if it exists.
+  /// Creates a folder in this folder, or opens it if it exists.
   ///
   /// `mkdirat`, `openat(O_DIRECTORY | O_NOFOLLOW)`.
   package func folder(_ name: String) throws(SystemError) -> OpenFolder {
@@ -76,7 +76,8 @@ package final class OpenFolder: Sendable {
       })
   }
 
-  /// Returns whether a name in this folder refers to an open file: neither was removed, moved or replaced.
+  /// Returns whether a name in this folder still refers to an open file: the file was not removed, moved or
+  /// replaced.
   ///
   /// `fstat` and `fstatat`. Always `false` for devices and pipes. If the lookup fails for a reason other than
   /// a missing name, the result is `true` as long as the open file has at least one link.
@@ -93,7 +94,7 @@ package final class OpenFolder: Sendable {
     return (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino)
   }
 
-  /// Returns whether a name in this folder refers to another folder that is open.
+  /// Returns whether a name in this folder refers to another open folder.
   package func holds(_ name: FileName, _ folder: OpenFolder) -> Bool { holds(name, folder.descriptor) }
 
   /// Returns the path of the folder: `path` if it still refers to the folder, otherwise the path that the
@@ -117,7 +118,7 @@ extension OpenFolder {
   /// Maximum nesting depth of folders; a recording has three levels.
   private static let depthLimit = 64
 
-  /// Opens a folder in this one, unless the name is a link.
+  /// Opens a folder in this folder, unless the name is a link.
   ///
   /// `openat(O_DIRECTORY | O_NOFOLLOW)`.
   ///
@@ -129,7 +130,7 @@ extension OpenFolder {
     return number < 0 ? nil : OpenFolder(owning: number)
   }
 
-  /// Names in this folder except `.` and `..`, unsorted; empty if it cannot be read.
+  /// Names in this folder except `.` and `..`, unsorted; empty if the folder cannot be read.
   package var names: [String] {
     // SAFETY: the stream owns the copy of the descriptor and is closed below; the entries' names are copied
     // at once.
@@ -151,14 +152,15 @@ extension OpenFolder {
     return names
   }
 
-  /// `renameat`: replaces an existing file that has the new name.
+  /// Renames a file with `renameat`. Replaces an existing file that has the new name.
   package func rename(_ name: String, to other: String) throws(SystemError) {
     let number = descriptor.rawValue
     // SAFETY: both are null-terminated strings for the length of the call.
     try checked("rename \(name)") { unsafe renameat(number, name, number, other) }
   }
 
-  /// Removes a file, or a folder with its contents, without following links. Succeeds if it does not exist.
+  /// Removes a file, or a folder with its contents, without following links. Succeeds if the name does not
+  /// exist.
   ///
   /// A file without other hard links is first truncated in steps, so that no call frees more than `step`
   /// bytes. Freeing gigabytes at once would block the file system's journal and delay every sync.
@@ -167,7 +169,7 @@ extension OpenFolder {
   ///
   /// - Parameters:
   ///   - step: maximum number of bytes that one call frees.
-  ///   - goesOn: called after each step; returns `false` to stop and leave the rest.
+  ///   - goesOn: called after each step. Returns `false` to stop without removing the rest.
   /// - Returns: Whether everything was removed.
   @discardableResult
   package func removeTree(

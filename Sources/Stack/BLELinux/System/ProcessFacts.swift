@@ -79,13 +79,13 @@ public enum ProcessFacts {
     sysconf(CInt(_SC_OPEN_MAX)) - Files.names(in: "/proc/self/fd").count >= count
   }
 
-  /// ID of a running process with this name, according to `/proc/*/comm`, which contains at most 15
-  /// characters of the name.
+  /// Returns the ID of a running process with this name, according to `/proc/*/comm`, which contains at most
+  /// 15 characters of the name.
   public static func processID(named name: String, root: String = "") -> Int? {
     processIDs(root: root).first { processName($0, root: root) == String(name.prefix(15)) }
   }
 
-  /// IDs of all processes, in ascending order.
+  /// Returns the IDs of all processes, in ascending order.
   public static func processIDs(root: String = "") -> [Int] {
     Files.names(in: "\(root)/proc").compactMap { Int($0) }.sorted()
   }
@@ -95,7 +95,8 @@ public enum ProcessFacts {
     Files.text(at: "\(root)/proc/\(id)/comm").map { String($0.prefix { $0 != "\n" }) }
   }
 
-  /// IDs of the processes that have each socket open, by inode, as far as this process may read `/proc/*/fd`.
+  /// Returns the IDs of the processes that have each socket open, by inode. Includes only processes whose
+  /// `/proc/*/fd` this process may read.
   public static func socketHolders(root: String = "") -> [UInt64: [Int]] {
     var holders: [UInt64: [Int]] = [:]
     for id in processIDs(root: root) {
@@ -115,7 +116,7 @@ public enum ProcessFacts {
 public enum InterruptSignals {
   /// Calls `handler` with the signal number for each SIGINT, SIGTERM or SIGHUP, on a dedicated thread.
   ///
-  /// Call it once per process. It also ignores SIGPIPE, so that a write to a closed pipe fails with EPIPE.
+  /// Call this once per process. Also ignores SIGPIPE, so that a write to a closed pipe fails with EPIPE.
   public static func handle(_ handler: @escaping @Sendable (CInt) -> Void) throws(SystemError) {
     try checked("sigaction") { ringtap_signals_take() }
     try SystemThread.start(named: "signals") {
@@ -126,18 +127,19 @@ public enum InterruptSignals {
 
 /// Resources that the calling thread has used so far. To measure, subtract two values.
 package struct ThreadUsage: Sendable, BitwiseCopyable {
-  /// Number of system calls that a streaming receive loop makes: waiting, receiving, reading, sending,
+  /// Number of system calls that a receive loop makes while streaming: waiting, receiving, reading, sending,
   /// waking.
   package var systemCalls: UInt64
-  /// User and system time.
+  /// User and system time, in nanoseconds.
   package var processorNanoseconds: Int64
 
-  /// `clock_gettime(CLOCK_THREAD_CPUTIME_ID)`: a system call, so too slow for each notification.
+  /// Returns the current values. `clock_gettime(CLOCK_THREAD_CPUTIME_ID)` is a system call, so this is too
+  /// slow for each notification.
   package static func current() -> ThreadUsage {
     ThreadUsage(systemCalls: currentSystemCalls, processorNanoseconds: nanoseconds(CLOCK_THREAD_CPUTIME_ID))
   }
 
-  /// Number of system calls; costs one memory load, so it may be read often.
+  /// Number of system calls of the calling thread. Costs one memory load, so it may be read often.
   package static var currentSystemCalls: UInt64 { ringtap_system_calls() }
 
   private static func nanoseconds(_ clock: clockid_t) -> Int64 {
@@ -147,7 +149,7 @@ package struct ThreadUsage: Sendable, BitwiseCopyable {
     return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
   }
 
-  /// User and system time of all threads of this process.
+  /// User and system time of all threads of this process, in nanoseconds.
   package static var processNanoseconds: Int64 { nanoseconds(CLOCK_PROCESS_CPUTIME_ID) }
 }
 
@@ -161,12 +163,12 @@ extension ProcessFacts {
   }
 }
 
-/// Limits the capabilities of this process and the system calls that it may make. Only a program uses it, at
-/// the start of `main`; a library never does.
+/// Limits the capabilities of this process and the system calls that it may make. For programs only, at the
+/// start of `main`; libraries must not use it.
 ///
-/// Capabilities belong to threads. One thread, `ringtap-rights`, keeps those that are needed later. It makes
-/// the few calls that require them, and raises a capability only for the duration of the call. All other
-/// threads drop their capabilities.
+/// Capabilities belong to threads. One thread, `ringtap-rights`, keeps the capabilities that are needed
+/// later. This thread makes the few calls that require a capability, and raises the capability only for the
+/// duration of the call. All other threads drop their capabilities.
 public enum ProcessRights {
   public typealias Capability = ProcessFacts.Capability
 
@@ -181,7 +183,7 @@ public enum ProcessRights {
   /// Whether the filter is in force.
   public enum FilterState: Hashable, Sendable {
     case notAsked, on
-    /// The kernel has no seccomp filters, or none for this processor.
+    /// The kernel has no seccomp filters, or no filter is defined for this processor.
     case refused(SystemError)
   }
 
@@ -211,17 +213,18 @@ public enum ProcessRights {
   /// Capabilities that `ringtap-rights` holds.
   public static var held: Set<Capability> { named(ringtap_rights_held()) }
 
-  /// Sets no_new_privs: executing a file no longer grants privileges. Required before `filter`.
+  /// Sets no_new_privs. Executing a file then no longer grants privileges. Required before `filter`.
   public static func forgoNewOnes() throws(SystemError) {
     try checked("prctl(PR_SET_NO_NEW_PRIVS)") { ringtap_rights_forgo() }
   }
 
-  /// Drops all capabilities except the given ones. Call it while the process has only one thread.
+  /// Drops all capabilities except the given ones. Call this while the process has only one thread.
   ///
   /// - Parameters:
   ///   - capabilities: kept by `ringtap-rights`.
   ///   - everywhere: kept by all threads, in their effective sets.
-  ///   - thread: whether `ringtap-rights` gets its own filter, which allows only the calls that it makes.
+  ///   - thread: whether `ringtap-rights` gets its own filter, which allows only the calls that this thread
+  ///     makes.
   public static func begin(
     keeping capabilities: Set<Capability>, everywhere: Set<Capability> = [], thread: ThreadFilter
   ) throws(SystemError) {
@@ -234,7 +237,7 @@ public enum ProcessRights {
     case filtered, unfiltered
   }
 
-  /// Drops all capabilities of `ringtap-rights` except these. The thread ends if none are left.
+  /// Drops all capabilities of `ringtap-rights` except the given ones. The thread ends if none are left.
   public static func keep(_ capabilities: Set<Capability>) { ringtap_rights_keep(mask(capabilities)) }
 
   /// Installs the filter on all threads: `seccomp(SECCOMP_SET_MODE_FILTER)`.

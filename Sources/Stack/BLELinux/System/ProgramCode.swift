@@ -10,8 +10,8 @@ public enum ProgramCode {
   /// Takes effect once per process. Pages that are used again are mapped one by one, without disk access if
   /// they are in the page cache.
   ///
-  /// Use it for long jobs: startup code accounts for half of the program's resident memory, some 14 of 28 MB.
-  /// Runs on a dedicated thread. Breakpoints of a debugger are lost.
+  /// Use this for long jobs: startup code accounts for half of the program's resident memory, some 14 of 28
+  /// MB. Runs on a dedicated thread. Breakpoints of a debugger are lost.
   ///
   /// `nanosleep`, then `madvise(MADV_DONTNEED)` for each executable file mapping in `/proc/self/maps`.
   ///
@@ -29,7 +29,7 @@ public enum ProgramCode {
     }
   }
 
-  /// `address-address r-xp offset device inode path`
+  /// Releases the pages of one line of `/proc/self/maps`: `address-address r-xp offset device inode path`.
   private static func release(_ line: Substring) {
     let fields = line.split(separator: " ", maxSplits: 5)
     guard fields.count == 6, fields[1] == "r-xp", fields[4] != "0" else { return }

@@ -8,14 +8,14 @@ public enum StandardStream: CInt, Sendable {
 
   public var isTerminal: Bool { isatty(rawValue) == 1 }
 
-  /// Writes all bytes, to a pipe too. Waits for room if the stream is non-blocking.
+  /// Writes all bytes, also to a pipe. Waits for room if the stream is non-blocking.
   ///
   /// `write`, `poll`.
   public func write(_ octets: Span<UInt8>) throws(SystemError) {
     try writeAll(octets, to: rawValue, "write standard \(self)")
   }
 
-  /// Reads the available bytes; waits until at least one is available.
+  /// Reads the available bytes. Waits until at least one byte is available.
   ///
   /// `read`, `poll`.
   ///
@@ -75,8 +75,8 @@ private func writeAll(
   }
 }
 
-/// A shell command, such as a pager, that reads the bytes written here. It belongs to this process's group,
-/// so that it may read the terminal.
+/// A shell command, such as a pager, that reads the bytes passed to `write`. It belongs to this process's
+/// group, so that it may read the terminal.
 @safe public final class ReadingCommand {
   private let stream: UnsafeMutablePointer<FILE>
 
@@ -84,7 +84,7 @@ private func writeAll(
   ///
   /// `popen`.
   ///
-  /// - Returns: `nil` if it cannot be started.
+  /// - Returns: `nil` if the command cannot be started.
   public init?(_ command: String) {
     // SAFETY: both texts are null-terminated strings for the length of the call.
     guard let stream = unsafe popen(command, "we") else { return nil }
@@ -96,7 +96,7 @@ private func writeAll(
     try writeAll(octets, to: unsafe fileno(stream), "write to the pager")
   }
 
-  /// Closes the command's input and waits until it exits. Call it once.
+  /// Closes the command's input and waits until the command exits. Call this once.
   ///
   /// `pclose`.
   ///

@@ -38,8 +38,8 @@ extension SystemError {
     case other
   }
 
-  /// Error numbers for bearers without a descriptor: ENOBUFS if the send queue is full, EAGAIN if there is no
-  /// room now, ENOTCONN if the link has ended.
+  /// ENOBUFS: the send queue is full. Error numbers for bearers without a descriptor: also EAGAIN if there is
+  /// no room now, ENOTCONN if the link has ended.
   package static var noBufferSpace: CInt { ENOBUFS }
   package static var full: CInt { EAGAIN }
   package static var gone: CInt { ENOTCONN }
@@ -47,7 +47,7 @@ extension SystemError {
   /// EPIPE: the pipe has no reader.
   package static var readerGone: CInt { EPIPE }
 
-  /// Error of a write to a pipe without a reader.
+  /// Returns the error of a write to a pipe without a reader.
   package static func brokenPipe(_ path: String) -> SystemError {
     SystemError(call: "write \(path)", number: EPIPE)
   }
@@ -55,17 +55,18 @@ extension SystemError {
   /// Thrown if there is less free disk space than needed.
   package static var noRoom: SystemError { SystemError(call: "make room for a capture", number: ENOSPC) }
 
-  /// Thrown if a file was removed or moved while it was written.
+  /// Returns the error for a file that was removed or moved while it was written.
   package static func removed(_ path: String) -> SystemError {
     SystemError(call: "find \(path), which was removed or moved away", number: ENOENT)
   }
 
-  /// Thrown if a path that should be a regular file is a pipe, device, socket or directory.
+  /// Returns the error for a path that should be a regular file but is a pipe, device, socket or directory.
   static func notRegular(_ path: String, _ number: CInt) -> SystemError {
     SystemError(call: "open \(path), which is not a regular file", number: number)
   }
 
-  /// Thrown if a file was truncated while it was written, for example by logrotate's `copytruncate`.
+  /// Returns the error for a file that was truncated while it was written, for example by logrotate's
+  /// `copytruncate`.
   package static func cut(_ path: String) -> SystemError {
     SystemError(call: "continue \(path), which was cut short", number: ESTALE)
   }
@@ -94,7 +95,8 @@ extension SystemError {
 extension SystemError: CustomStringConvertible {
   public var description: String { "\(call): \(Self.text(for: number))" }
 
-  /// Name of the error number, such as `EBUSY`; the number itself if it has no name. `strerrorname_np`.
+  /// Name of the error number, such as `EBUSY`; the number itself if the number has no name.
+  /// `strerrorname_np`.
   public var name: String {
     // SAFETY: the text is a constant of the C library.
     unsafe ringtap_error_name(number).map { unsafe String(cString: $0) } ?? String(number)
@@ -123,6 +125,6 @@ package func checked(
   }
 }
 
-/// Reads `errno`; no other code does. Not inlined, so that nothing runs between the call and the read.
+/// Returns `errno`; no other code reads it. Not inlined, so that nothing runs between the call and the read.
 @inline(never)
 package func lastError() -> CInt { errno }

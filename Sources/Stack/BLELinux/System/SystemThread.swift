@@ -33,7 +33,7 @@ package enum SystemThread {
     }
   }
 
-  /// Checks that `count` threads (at most 64) can exist at once, by creating them.
+  /// Checks that `count` threads (at most 64) can exist at the same time, by creating them.
   ///
   /// - Throws: EAGAIN if RLIMIT_NPROC or a control group's `pids.max` allows fewer.
   package static func check(count: Int) throws(SystemError) {
@@ -41,7 +41,8 @@ package enum SystemThread {
     guard status == 0 else { throw SystemError(call: "pthread_create", number: status) }
   }
 
-  /// `pthread_create`. The thread does not inherit the processor affinity or priority of the calling thread.
+  /// Starts a thread with `pthread_create`. The thread does not inherit the processor affinity or priority of
+  /// the calling thread.
   ///
   /// - Parameter name: the kernel keeps at most 15 characters.
   /// - Throws: EPERM for a priority that requires CAP_SYS_NICE, EINVAL for a processor that does not exist.

@@ -11,8 +11,8 @@ public protocol AdvertisingAdapter: Adapter {
   /// Advertises a server until the task is cancelled.
   ///
   /// Advertising ends when a central connects. It is turned on again at once if the controller supports more
-  /// links, otherwise when a link has ended. When this method returns or throws, advertising is off and the
-  /// links are ended.
+  /// links, otherwise when a link has ended. When this method returns or throws, advertising is off and all
+  /// links have ended.
   ///
   /// - Parameters:
   ///   - advertisement: the advertised data.
@@ -20,7 +20,7 @@ public protocol AdvertisingAdapter: Adapter {
   ///   - limit: maximum number of connected centrals.
   ///   - tap: receives the ATT PDUs of all links.
   /// - Throws: `commandRefused` if the controller refuses, `unsuitable`, `adapterBusy` if the adapter is
-  ///   already advertising, `controller` if it has failed.
+  ///   already advertising, `controller` if the controller has failed.
   func advertise(
     _ advertisement: DeviceAdvertisement, serving server: GATTServer, upTo limit: Int, tap: PacketTap?
   ) async throws(HostError)
@@ -32,7 +32,7 @@ extension Adapter {
 }
 
 extension AdvertisingAdapter {
-  /// Advertises for up to `limit` centrals at once, until the task is cancelled.
+  /// Advertises for up to `limit` connected centrals, until the task is cancelled.
   public func advertise(
     _ advertisement: DeviceAdvertisement, serving server: GATTServer, upTo limit: Int = 8
   ) async throws(HostError) {

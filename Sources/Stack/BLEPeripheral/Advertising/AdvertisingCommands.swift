@@ -1,7 +1,7 @@
 import BLEHost
 import BLEWire
 
-/// Sends HCI commands: our own host, or the raw channel of the kernel's host.
+/// An adapter that can send HCI commands: our own host, or the raw channel of the kernel's host.
 protocol CommandedAdapter: Adapter {
   @discardableResult func command(_ command: any HCICommand) async throws(HostError) -> [UInt8]
 }
@@ -9,14 +9,16 @@ protocol CommandedAdapter: Adapter {
 extension HostAdapter: CommandedAdapter {}
 extension KernelAdapter: CommandedAdapter {}
 
-/// Advertising by commands to a controller. Core 5.4, Vol 4, Part E, 7.8.5 to 7.8.9, and 7.8.52 to 7.8.59.
+/// Advertising by HCI commands to a controller. Core 5.4, Vol 4, Part E, 7.8.5 to 7.8.9, and 7.8.52 to
+/// 7.8.59.
 struct AdvertisingCommands: Sendable {
   /// The advertising set; `nil` if the controller has only the legacy commands. A controller refuses a mix of
-  /// both.
+  /// legacy and extended commands.
   let set: AdvertisingSetHandle?
   /// The adapter's own address.
   let own: DeviceAddress
-  /// Whether to advertise with a random private address instead, which is set separately.
+  /// Whether to advertise with a random private address instead of `own`. The private address is set
+  /// separately.
   var isPrivate = false
 
   private var ownType: AddressType { isPrivate ? .random : own.type }
@@ -81,7 +83,7 @@ extension GATTServer {
           try await start()
           begin()
         } catch {
-          // The controller supports no more links. Advertising resumes when one has ended.
+          // The controller supports no more links. Advertising resumes when a link has ended.
           guard !centrals.isEmpty, case .commandRefused = error else { throw error }
         }
       }

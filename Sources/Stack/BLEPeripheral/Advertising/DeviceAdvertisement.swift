@@ -15,14 +15,15 @@ public struct DeviceAdvertisement: Hashable, Sendable {
   public var name: String
   /// Services by which scanners recognise the device. Services that do not fit are left out.
   public var services: [BluetoothUUID]
-  /// A value of Bluetooth Assigned Numbers, 2.6; `nil` leaves the field out.
+  /// Appearance, a value of Bluetooth Assigned Numbers, 2.6; `nil` omits the field.
   public var appearance: UInt16?
-  /// Company identifier, least significant byte first, and data; empty for none.
+  /// Company identifier, least significant byte first, followed by the data; empty to omit the field.
   public var manufacturerData: [UInt8]
   public var interval: AdvertisingInterval
-  /// `extended` requires a controller with extended advertising; only scanners that support it receive it.
+  /// Form of the advertising PDUs. `extended` requires a controller with extended advertising, and only
+  /// scanners with extended scanning receive the advertisement.
   public var form: Form
-  /// Whether to use resolvable private addresses, changed every 15 minutes, so that only bonded devices can
+  /// Whether to use resolvable private addresses, changed every 15 minutes. Only bonded devices can then
   /// identify this device. Requires security (`HostAdapter.secure`). With the kernel's host, the kernel must
   /// use private addresses.
   public var isPrivate = false
@@ -43,7 +44,7 @@ public struct DeviceAdvertisement: Hashable, Sendable {
   private struct Encoded: Hashable {
     var data, scanResponse: [UInt8]
   }
-  /// Advertised instead of the fields above, if set.
+  /// Encoded data to advertise instead of the fields above, if set.
   private var encoded: Encoded?
 
   /// Creates a legacy advertisement from AD structures that are already encoded.
@@ -90,7 +91,7 @@ private struct ADStructures {
 
   private var room: Int { limit - octets.count - 2 }
 
-  /// Adds a structure.
+  /// Adds a structure if it fits.
   ///
   /// - Returns: Whether it fits.
   @discardableResult

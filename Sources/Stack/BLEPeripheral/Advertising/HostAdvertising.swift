@@ -49,7 +49,7 @@ extension HostAdapter: AdvertisingAdapter {
     if let identity { try await takePrivateAddress(identity) }
   }
 
-  /// Turns advertising on. If the controller was reset meanwhile, configures it first.
+  /// Turns advertising on. Configures it first if the controller was reset.
   private func start(
     _ commands: AdvertisingCommands, _ advertisement: DeviceAdvertisement, _ identity: DeviceIdentity?
   ) async throws(HostError) {
@@ -57,7 +57,7 @@ extension HostAdapter: AdvertisingAdapter {
       if restartCount != advertisingIsOf { try await configure(commands, advertisement, identity) }
       try await commands.start(by: self)
     } catch {
-      // The controller is being reset. The acceptor's `restarted` is called when it is up again.
+      // The controller is being reset. The acceptor's `restarted` is called when the reset has ended.
       guard error == .controllerReset else { throw error }
     }
   }
@@ -68,8 +68,8 @@ extension HostAdapter: AdvertisingAdapter {
       try await stopAdvertising()
       try await commands.remove(by: self)
     } catch {
-      // May fail if a central has just connected or the controller has failed. Advertising is then off
-      // anyway.
+      // May fail if a central has just connected or the controller has failed. Advertising is off in both
+      // cases.
     }
     await server.endLinks()
   }
@@ -95,8 +95,8 @@ extension HostAdapter {
     hide(HostPrivacy(address, of: identity, scope))
   }
 
-  /// Changes the address each time its lifetime has passed. If the controller refuses, for example during a
-  /// scan, the old address stays in use.
+  /// Changes the private address each time its lifetime has passed. If the controller refuses, for example
+  /// during a scan, the old address stays in use.
   private func keepPrivate(_ identity: DeviceIdentity, _ commands: AdvertisingCommands) -> Task<Void, Never> {
     loop.task {
       while (try? await self.loop.wait(for: Self.privateAddressLifetime)) != nil {

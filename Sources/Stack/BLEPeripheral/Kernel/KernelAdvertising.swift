@@ -2,15 +2,15 @@ public import BLEHost
 import BLELinux
 public import BLEWire
 
-/// A way to advertise with a kernel adapter. Another program, the kernel or a central may turn advertising
+/// A method to advertise with a kernel adapter. Another program, the kernel or a central may turn advertising
 /// off.
 protocol KernelAdvertiser: Sendable {
   func configure() async throws(HostError)
   func start() async throws(HostError)
-  /// Called before advertising is started again. Restores the state that other programs may have changed
-  /// meanwhile, as `ringtap doctor` does when it checks the adapter.
+  /// Restores the state that other programs may have changed, as `ringtap doctor` does when it checks the
+  /// adapter. Called before advertising is started again.
   func renew() async throws(HostError)
-  /// Turns advertising off if it is on, and releases its resources.
+  /// Turns advertising off if it is on, and releases the resources of advertising.
   func end() async
 
   /// Returns whether a command of another program has turned advertising off.
@@ -23,8 +23,8 @@ protocol KernelAdvertiser: Sendable {
 /// in addition to the advertisements of `bluetoothd`. Centrals are accepted on a listening socket of the
 /// kernel.
 ///
-/// The kernel gives the ATT channel of each new link to the socket that was last to listen
-/// (`L2CAPSocket.listenATT`). As long as that is our socket, all centrals discover our attributes instead of
+/// The kernel gives the ATT channel of each new link to the newest listening socket
+/// (`L2CAPSocket.listenATT`). While our socket is the newest, all centrals discover our attributes instead of
 /// the daemon's, whichever advertisement they responded to. The daemon sees the link. A link that is already
 /// up keeps its channel.
 ///
@@ -54,7 +54,7 @@ extension KernelAdapter: AdvertisingAdapter {
     try await advertise(by: CommandedAdvertiser(self, commands, advertisement), serving: server, limit, tap)
   }
 
-  /// Advertises and accepts centrals until the task is cancelled. All ways of advertising share this part.
+  /// Advertises and accepts centrals until the task is cancelled. All advertising methods share this code.
   func advertise(
     by advertiser: some KernelAdvertiser, serving server: GATTServer, _ limit: Int, _ tap: PacketTap?
   ) async throws(HostError) {
@@ -129,7 +129,8 @@ struct CommandedAdvertiser: KernelAdvertiser {
       try await commands.stop(by: adapter)
       try await commands.remove(by: adapter)
     } catch {
-      // May fail if a central has just connected or the adapter was removed. Advertising is then off anyway.
+      // May fail if a central has just connected or the adapter was removed. Advertising is off in both
+      // cases.
     }
   }
 
@@ -207,8 +208,8 @@ extension KernelAdapter {
   }
 }
 
-/// Advertises through the management interface. After other programs scan or connect, the kernel resumes
-/// advertising by itself.
+/// Advertises through the management interface. The kernel resumes advertising by itself after other programs
+/// scan or connect.
 struct ManagedAdvertiser: KernelAdvertiser {
   private let adapter: KernelAdapter
   private let instance: UInt8
@@ -235,7 +236,7 @@ struct ManagedAdvertiser: KernelAdvertiser {
   func renew() async throws(HostError) {}
 
   func end() async {
-    // May fail if the adapter was removed; the instance is then gone too.
+    // May fail if the adapter was removed. The kernel has then also removed the instance.
     _ = try? await adapter.manage(RemoveAdvertising(instance))
   }
 

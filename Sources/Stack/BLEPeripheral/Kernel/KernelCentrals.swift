@@ -3,7 +3,7 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// Links that centrals created to a kernel adapter. On the loop's thread only.
+/// Links that centrals created to a kernel adapter. Used only on the loop's thread.
 final class KernelCentrals: @unchecked Sendable {
   // No lock: used on the event loop's thread only.
 
@@ -11,8 +11,8 @@ final class KernelCentrals: @unchecked Sendable {
   private static let pause = Duration.seconds(1)
   /// Pause before accepting is retried after the process ran out of descriptors or memory.
   private static let shortagePause = Duration.milliseconds(100)
-  /// Interval and time limit for polling a link's security level after an event has announced a change. The
-  /// kernel delivers the event before it acts on it.
+  /// Interval for polling a link's security level after an event has announced a change. Polling is needed
+  /// because the kernel delivers the event before it acts on the event. `lookLimit` is the time limit.
   private static let lookInterval = Duration.milliseconds(5)
   private static let lookLimit = Duration.seconds(1)
 
@@ -29,13 +29,13 @@ final class KernelCentrals: @unchecked Sendable {
   let listener: FileDescriptor
   var token: UInt64?
   var links: [ConnectionHandle: Link] = [:]
-  /// Links that the adapter created as the central, for other programs.
+  /// Links that the adapter created as the central for other programs.
   var others: Set<ConnectionHandle> = []
   var isAdvertising = false
   var hasAdvertised = false
-  /// When to turn advertising on again.
+  /// Time at which to turn advertising on again; `nil` if it is not paused.
   private(set) var resumption: MonotonicTime?
-  /// When to accept centrals again.
+  /// Time at which to accept centrals again; `nil` if accepting is not paused.
   private(set) var relief: MonotonicTime?
 
   init(_ acceptor: LinkAcceptor, _ listener: consuming FileDescriptor) {
@@ -128,8 +128,8 @@ extension KernelAdapter {
     weak var centrals: KernelCentrals?
   }
 
-  /// Stops accepting centrals and ends the links of the connected ones. The kernel alone would keep the links
-  /// for two more seconds.
+  /// Stops accepting centrals and ends the links of the connected centrals. Otherwise the kernel would keep
+  /// the links for two more seconds.
   func end(_ centrals: KernelCentrals, _ server: GATTServer) async {
     takeArrivals(centrals)
     if let token = centrals.token.take() { loop.remove(token, centrals.listener) }
@@ -137,7 +137,7 @@ extension KernelAdapter {
     await server.endLinks()
     for (handle, link) in centrals.links {
       guard case .closedLocally? = await link.connection.end else { continue }
-      // The link may have ended meanwhile.
+      // The link may have ended in the meantime.
       _ = try? await command(Disconnect(handle))
     }
     endCentrals()
@@ -172,7 +172,7 @@ extension KernelAdapter {
       centrals.acceptor.arrived(connection)
       look(handle, centrals)
     } catch {
-      // The link or the loop has already ended. The server does not know the link.
+      // The link or the loop has already ended. The server does not have the link.
     }
   }
 
@@ -255,8 +255,8 @@ extension KernelAdapter {
 
   /// Reports the security of a link if its level has changed.
   ///
-  /// - Parameter again: whether to report an unchanged level too, because the keys may have become known only
-  ///   now.
+  /// - Parameter again: whether to report an unchanged level too, because the keys may have become known
+  ///   after the last report.
   private func look(_ handle: ConnectionHandle, _ centrals: KernelCentrals, again: Bool = false) {
     guard let link = centrals.links[handle],
       let level = link.connection.assumeIsolated({ $0.securityLevel }), again || level != link.level
@@ -266,7 +266,7 @@ extension KernelAdapter {
     let bond = bond(of: link.connection)
     let isEncrypted = level >= .medium
     var security = ATTSecurity(bond, isEncrypted: isEncrypted)
-    // Use the kernel's level, because the bond may be an older one.
+    // Use the kernel's level, because the stored bond may be outdated.
     if isEncrypted { security.level = level >= .high ? .authenticated : .encrypted }
     if bond == nil { security.keyByteCount = 7 }
     let identity = bond?.isBonded == true ? bond?.peerIdentity?.address ?? link.connection.peer : nil

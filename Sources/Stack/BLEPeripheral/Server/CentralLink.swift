@@ -3,25 +3,25 @@ import BLELinux
 import BLEStack
 import BLEWire
 
-/// The owner of attributes outside a server's database; it answers the requests of centrals. Called only on
-/// the event loop's thread.
+/// The owner of attributes outside a server's database. Answers the requests of centrals. Called only on the
+/// event loop's thread.
 package protocol AttributeDevice: AnyObject {
-  /// Called when a central has connected; returns the closure that answers its requests.
+  /// Called when a central has connected. Returns the closure that answers the central's requests.
   func connected(_ connection: Connection) -> AttributeResponder.Answer
   func secured(_ change: LinkSecurityChange)
   func disconnected(_ connection: Connection)
 }
 
-/// A server's state for one link. On the event loop's thread only.
+/// A server's state for one link. Used only on the loop's thread.
 final class CentralLink {
   let central: Central
   let connection: Connection
   var server: ATTServer
-  /// Identity of a bonded central, set once it has encrypted the link with its key.
+  /// Identity of a bonded central. Set after the central has encrypted the link with its key.
   var identity: DeviceAddress?
   /// Serialises notifications and indications: they are sent one at a time, in the order of the calls.
   let pushes = Turns()
-  /// Serialises indications: only one may be outstanding. Core 5.4, Vol 3, Part F, 3.3.2.
+  /// Serialises indications, because only one may be outstanding. Core 5.4, Vol 3, Part F, 3.3.2.
   let indications = Turns()
   /// Woken when a confirmation arrives or the link ends.
   let news = Waiters()
@@ -36,7 +36,7 @@ final class CentralLink {
     self.server = server
   }
 
-  /// Number of protocol violations by the central, in the server and in the connection below it.
+  /// Number of protocol violations by the central, counted by the server and by the connection.
   var faults: Int {
     server.faults
       + connection.assumeIsolated {
@@ -45,7 +45,7 @@ final class CentralLink {
       }
   }
 
-  /// Call this after each PDU from the central, which may have been a confirmation.
+  /// Wakes the tasks that wait for a confirmation. Call this after each PDU from the central.
   func heard() {
     guard let patience, !server.awaitsConfirmation else { return }
     patience.cancel()

@@ -15,23 +15,23 @@ public import BLEWire
 /// }
 /// ```
 ///
-/// It runs on the event loop of its adapter; the receive thread answers requests with the values in the
-/// database. Each characteristic specifies its permissions. If an attribute requires a secure link, a central
-/// must pair before it can use the attribute; the adapter's `SecuritySettings` determine how. A bonded central
-/// that reconnects keeps its subscriptions.
+/// The server runs on the event loop of its adapter; the receive thread answers requests with the values in
+/// the database. Each characteristic specifies its permissions. If an attribute requires a secure link, a
+/// central must pair before it can use the attribute; the adapter's `SecuritySettings` determine how. A
+/// bonded central that reconnects keeps its subscriptions.
 public actor GATTServer {
-  /// Maximum number of queued events. Later events are dropped and counted. A value that must not be missed
-  /// can also be read from the database.
+  /// Maximum number of queued events. Later events are dropped and counted, but a written value can also be
+  /// read from the database.
   public static let eventLimit = 1024
-  /// Maximum number of bonded centrals that are not connected whose subscriptions are kept. The oldest are
-  /// removed.
+  /// Maximum number of disconnected bonded centrals whose subscriptions are kept. Beyond this number, the
+  /// oldest are removed.
   public static let keptLimit = 64
 
   /// Returns the value for a read. Called on the receive thread; must not block.
   public typealias ReadHandler = @Sendable () -> [UInt8]
-  /// Checks whether a value may be written; returns an error to refuse it. Called on the receive thread
-  /// before the value is stored. It must not block and must not act on the value yet: a long write stores all
-  /// of its values or none.
+  /// Checks whether a value may be written. Returns an error to refuse the value. Called on the receive thread
+  /// before the value is stored. Must not block and must not act on the value yet, because a long write stores
+  /// all of its values or none.
   public typealias WriteCheck = @Sendable (Central, [UInt8]) -> ATTErrorCode?
 
   public nonisolated let loop: EventLoop
@@ -48,16 +48,16 @@ public actor GATTServer {
   private var kept: [(identity: DeviceAddress, server: ATTServer)] = []
   private var readers: [AttributeHandle: ReadHandler] = [:]
   private var checks: [AttributeHandle: WriteCheck] = [:]
-  /// Answers requests instead of the database, if set.
+  /// Device that answers requests instead of the database, if set.
   private let device: (any AttributeDevice)?
   private var lastNumber = 0
   var counts = GATTServerStatistics()
-  /// Number of times that a link has come up or ended.
+  /// Number of links that have come up, plus number of links that have ended.
   private(set) var turnover = 0
   private let news = Waiters()
   /// Store of the bonds, whose keys verify signed writes.
   private var bonds: (any BondStore)?
-  /// Checks the security of a link, for an adapter that may report it late.
+  /// Checks the security of a link. For an adapter that may report a change late.
   private var look: ((Connection) -> Void)?
   /// Set when the controller has failed.
   private(set) var failure: HostError?
@@ -68,7 +68,7 @@ public actor GATTServer {
   ///
   /// - Parameters:
   ///   - services: in the order of their handles. Generic Access and Generic Attribute are prepended unless
-  ///     present, the latter with Service Changed and Database Hash.
+  ///     present. The prepended Generic Attribute has Service Changed and Database Hash.
   ///   - name: value of the Device Name characteristic.
   ///   - appearance: a value of Bluetooth Assigned Numbers, 2.6; 0 is "unknown".
   ///   - loop: the event loop of the adapter that advertises.
@@ -114,22 +114,22 @@ public actor GATTServer {
   /// Connected centrals, in the order in which they connected.
   public var centrals: [Central] { links.map(\.central) }
 
-  /// Sets the value that later reads return. Does not inform the centrals; use `notify` or `indicate` for
-  /// that.
+  /// Sets the value that later reads return. Does not inform the centrals; use `notify` or `indicate` to
+  /// inform them.
   ///
   /// - Precondition: the handle exists and the value fits.
   public func setValue(_ value: [UInt8], of handle: AttributeHandle) {
     database.setValue(value.span, of: handle)
   }
 
-  /// Sets a handler that returns the value whenever a central begins to read it. With `nil` reads return the
+  /// Sets a handler that returns the value whenever a central begins to read it. If `nil`, reads return the
   /// stored value.
   public func onRead(of handle: AttributeHandle, _ body: ReadHandler?) { readers[handle] = body }
 
-  /// Sets a check that runs before a value is stored; `nil` removes it.
+  /// Sets a check that runs before a value is stored. `nil` removes the check.
   public func checkWrites(to handle: AttributeHandle, _ body: WriteCheck?) { checks[handle] = body }
 
-  /// Centrals that are subscribed to this characteristic.
+  /// Returns the centrals that are subscribed to this characteristic.
   public func subscribers(
     of handle: AttributeHandle, _ push: ServerPush = .notification
   ) -> [Central] {
@@ -175,9 +175,9 @@ public actor GATTServer {
     await news.wait { links.isEmpty }
   }
 
-  /// Replaces the attributes. Subscribed centrals receive Service Changed for all handles; bonded centrals
-  /// that are not connected receive it when they reconnect. Subscriptions remain if their characteristics
-  /// have not moved.
+  /// Replaces the attributes. Subscribed centrals receive Service Changed for all handles. Disconnected
+  /// bonded centrals receive it when they reconnect. Subscriptions remain if their characteristics have not
+  /// moved.
   ///
   /// Read and write handlers stay with their handles.
   public func change(to services: [GATTServiceDescription]) {
@@ -206,8 +206,8 @@ public actor GATTServer {
     stir()
   }
 
-  /// Updates the security of a link. Restores the subscriptions of a bonded central that encrypts with its
-  /// stored key; after a new pairing there are no subscriptions.
+  /// Updates the security of a link. If a bonded central encrypts with its stored key, restores its
+  /// subscriptions; after a new pairing there are no subscriptions.
   private func secured(_ change: LinkSecurityChange) {
     // The controller may have reused the handle of a link whose end has not been processed yet.
     guard let link = links.last(where: { $0.connection.handle == change.handle }) else { return }
@@ -297,7 +297,7 @@ public actor GATTServer {
       }
     }
     link.heard()
-    // A refused request with several writes has stored none of them.
+    // A refused request with several writes has stored no value.
     if answer.first != ATTOpcode.errorResponse.rawValue {
       for write in written { stored(write.value, at: write.handle, link) }
     } else if answer.last != ATTErrorCode.attributeNotFound.rawValue {

@@ -1,11 +1,11 @@
 public import BLEStack
 public import BLEWire
 
-/// A central that is or was connected to a server. Each link counts as another central.
+/// A central that is or was connected to a server. Each link counts as a new central.
 public struct Central: Hashable, Sendable {
   /// Number of the link on its server, from 1.
   public let number: Int
-  /// Address with which it connected. A central with private addresses uses a new one each time.
+  /// Address with which the central connected. A central with private addresses uses a new address each time.
   public let address: DeviceAddress
 }
 
@@ -22,14 +22,14 @@ public enum GATTServerEvent: Hashable, Sendable {
 
 /// Reason why a value was not sent, or why a device is no longer advertised.
 public enum GATTServerError: Error, Hashable, Sendable {
-  /// The central is not subscribed, or the characteristic does not support it.
+  /// The central is not subscribed, or the characteristic cannot be notified or indicated.
   case notSubscribed
   /// The central has disconnected or was never connected.
   case disconnected
   /// The central did not confirm an indication within 30 s, so its link was ended. Core 5.4, Vol 3, Part F,
   /// 3.3.3.
   case notConfirmed
-  /// The task was cancelled first.
+  /// The task was cancelled before the value was sent.
   case cancelled
   /// The server was closed and is no longer advertised.
   case closed
@@ -62,8 +62,8 @@ public struct GATTServerStatistics: Hashable, Sendable {
   /// Requests that were refused, except searches without a result: unknown handles, values that do not fit,
   /// too many prepared writes, insufficient security.
   public var refusals = 0
-  /// Pairings that failed, whichever side ended them. Pairings interrupted by the end of the link are not
-  /// included.
+  /// Pairings that failed, whichever side ended them. Does not include pairings that were interrupted by the
+  /// end of the link.
   public var failedPairings = 0
   /// Other protocol violations by centrals: unexpected confirmations, responses without a request, PDUs
   /// longer than the MTU, commands too short for a handle, MTUs below 23.

@@ -7,8 +7,8 @@ public import BLEWire
 extension GATTServer {
   /// Sends a value to one central, truncated to ATT_MTU − 3 bytes.
   ///
-  /// Returns when the value is in the link's queue. While the queue is full it waits, so a slow central
-  /// delays only the tasks that send to it. The values of one task arrive in order.
+  /// Returns when the value is in the link's queue. Waits while the queue is full, so a slow central delays
+  /// only the tasks that send to it. The values of one task arrive in order.
   ///
   /// - Throws: `notSubscribed`, `disconnected`, `cancelled`, `closed`.
   public func notify(
@@ -18,10 +18,11 @@ extension GATTServer {
     counts.notifications += 1
   }
 
-  /// Sends a value to all subscribed centrals, one after the other, so the slowest central determines when it
-  /// returns. To avoid that, use one task per central.
+  /// Sends a value to all subscribed centrals, one after the other. The slowest central determines the
+  /// duration of the call. To avoid this, use one task per central.
   ///
-  /// - Returns: Number of centrals, without those that disconnected meanwhile.
+  /// - Returns: Number of centrals that the value was sent to. Does not include centrals that disconnected
+  ///   during the call.
   /// - Throws: `cancelled`, `closed`.
   @discardableResult
   public func notify(_ value: [UInt8], of handle: AttributeHandle) async throws(GATTServerError) -> Int {
@@ -49,7 +50,7 @@ extension GATTServer {
     let link = try link(of: central)
     do { try await link.indications.takeUnlessCancelled() } catch { throw .cancelled }
     defer { link.indications.end() }
-    // An indication of a cancelled task may still await its confirmation.
+    // A cancelled task may have left an indication whose confirmation is outstanding.
     try await confirmation(of: link)
     try await push(.indication, value, of: handle, on: link)
     counts.indications += 1
@@ -109,6 +110,7 @@ extension GATTServer {
 }
 
 extension GATTServerError {
-  /// Converts the error of a connection that could not send: it has ended, or the task was cancelled.
+  /// Converts the error of a connection that could not send: the connection has ended, or the task was
+  /// cancelled.
   fileprivate init(_ error: GATTError) { self = error == .cancelled ? .cancelled : .disconnected }
 }

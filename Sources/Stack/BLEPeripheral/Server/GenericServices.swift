@@ -5,8 +5,8 @@ extension [GATTServiceDescription] {
   /// Prepends the two services that every device has, unless they are present. Core 5.4, Vol 3, Part C, 12;
   /// Part G, 7.
   ///
-  /// The list is unchanged if it contains includes, because their indices would change, or if the first
-  /// service has a fixed handle.
+  /// The list is unchanged if it contains includes, because the indices of included services would change, or
+  /// if the first service has a fixed handle.
   func withGenericServices(name: String, appearance: UInt16) -> [GATTServiceDescription] {
     guard !contains(where: { $0.uuid == .genericAccess || !$0.includes.isEmpty }), first?.handle == nil else {
       return self
