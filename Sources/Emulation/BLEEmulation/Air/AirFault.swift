@@ -3,24 +3,24 @@ public import BLEWire
 /// A fault of the virtual air. All except `disconnect` require the pace `.air`.
 public enum AirFault: Hashable, Sendable {
   /// Damages each link packet and advertisement with this probability, 0 … 1. Link packets are retransmitted,
-  /// so data is delayed but not lost. With 1, the supervision timeout ends every link.
+  /// so data is delayed but not lost. At 1, every link ends by supervision timeout.
   case packetErrorRate(Double)
-  /// Drops this number of link packets. The connection events that contain them end, and the packets are
+  /// Drops this number of link packets. The connection events of these packets end, and the packets are
   /// retransmitted.
   case burst(packets: Int)
-  /// Drops all packets that this device sends; it still receives. At the peers its links end with Connection
-  /// Timeout. The peers then stop sending, so the links also end at this device.
+  /// Drops all packets that this device sends. The device still receives. At its peers, links with the device
+  /// end with Connection Timeout. The peers then stop sending, so the links also end at the device.
   case mute(DeviceAddress)
-  /// Drops all packets sent to this device. Other devices still receive its packets.
+  /// Drops all packets sent to this device. Other devices still receive packets from this device.
   case deafen(DeviceAddress)
   /// Drops all packets from and to this device. After the supervision timeout both ends of a link report
   /// Connection Timeout; on a link without a packet yet, Connection Failed to be Established. Advertisements
   /// are no longer received.
   case outOfRange(DeviceAddress)
-  /// Ends the three faults above.
+  /// Ends `mute`, `deafen` and `outOfRange` for this device.
   case inRange(DeviceAddress)
-  /// This device ends its links with this reason. With Connection Timeout it disappears without sending a
-  /// packet.
+  /// Makes this device end its links with this reason. With Connection Timeout, the device disappears without
+  /// sending a packet.
   case disconnect(DeviceAddress, HCIStatus)
 }
 
@@ -63,14 +63,14 @@ extension VirtualAir {
     configuration.pace == .immediate || (!faults.mute.contains(sender) && !faults.deaf.contains(receiver))
   }
 
-  /// Counts one packet of a burst and returns whether to drop it.
+  /// Counts one packet of a burst. Returns whether to drop the packet.
   func swallowsPacket() -> Bool {
     guard faults.burst > 0 else { return false }
     faults.burst -= 1
     return true
   }
 
-  /// Decides at random whether a packet is damaged.
+  /// Decides at random whether a packet is damaged. Returns `true` if so.
   func breaksPacket() -> Bool {
     guard faults.packetErrorRate > 0, configuration.pace == .air else { return false }
     return random.happens(faults.packetErrorRate)

@@ -8,8 +8,8 @@ import BLEWire
 /// end has data is skipped, because its outcome is known. At the pace `.immediate` data arrives as soon as it
 /// is sent.
 ///
-/// Simplification: when the central decides whether another exchange fits into the event, it knows the length
-/// of the peripheral's next packet. Real controllers guess.
+/// Simplification: when the central decides whether another exchange fits into the event, it uses the length
+/// of the peripheral's next packet. A real controller does not know this length and guesses.
 final class AirLink {
   unowned let air: VirtualAir
   private let isImmediate: Bool
@@ -18,21 +18,21 @@ final class AirLink {
   private let created: MonotonicTime
 
   var parameters: LinkParameters
-  /// Counter of the current connection event; between events, of the next one.
+  /// Counter of the current connection event. Between events, counter of the next event.
   private var eventCounter = 0
   var anchor: MonotonicTime
   var phase = Phase.between
-  /// The next event that the peripheral listens to even if it has no data.
+  /// Counter of the next event that the peripheral listens to even if it has no data.
   private var nextListening = 0
-  /// Consecutive damaged packets in this event; two end it.
+  /// Number of consecutive damaged packets in this event. Two end the event.
   private var invalidInARow = 0
-  /// Whether the event continues: an end has more data or sent a damaged packet.
+  /// Whether the event continues, because an end has more data or sent a damaged packet.
   private var goesOn = false
 
   /// Number of consecutive events that were skipped because a radio was busy with another link.
   var missedInARow = 0
 
-  /// A change that both ends make at an agreed event.
+  /// A change that both ends make at an agreed connection event.
   var change: Change?
   private var isChanging = false
   private var waitingChanges: [LinkControl] = []
@@ -40,7 +40,7 @@ final class AirLink {
   private var centralWish = PHYWish.any
   /// The encryption that the central's host requested; `nil` once the peripheral has responded.
   var wantedEncryption: LinkEncryption?
-  /// Whether only one end has made a change, so that the ends can no longer receive each other's packets.
+  /// Whether only one end has made a change. The ends can then no longer receive each other's packets.
   private var isApart = false
 
   enum Phase {
@@ -91,7 +91,7 @@ final class AirLink {
     if case .between = phase { false } else { true }
   }
 
-  /// When the link needs the radio next; `nil` during an event, and while neither end has data.
+  /// Time at which the link needs the radio next; `nil` during an event, and while neither end has data.
   var claim: MonotonicTime? {
     guard case .between = phase, hasBothEnds, isBusy else { return nil }
     return anchor
@@ -133,7 +133,7 @@ final class AirLink {
     isImmediate ? other(end).owner.takesData : end.queue.dataCount < air.configuration.queuedFrames
   }
 
-  /// Returns whether too many responses are queued, so that no more may be added.
+  /// Returns whether too many responses are queued at an end. No more may then be added.
   func isOverfull(end: LinkEnd) -> Bool {
     !isImmediate
       && end.queue.dataCount >= air.configuration.queuedFrames + PeripheralLink.maximumAnswersQueued
@@ -141,14 +141,14 @@ final class AirLink {
 
   // MARK: The end
 
-  /// Ends the link at one end after its queued packets, and sends the reason to the other end.
+  /// Ends the link at one end after the queued packets of that end, and sends the reason to the other end.
   func terminate(from end: LinkEnd, _ reason: HCIStatus) {
     guard end.isOpen else { return }
     if isImmediate {
       close(central, end === central ? .localHostTerminated : reason)
       close(peripheral, end === peripheral ? .localHostTerminated : reason)
     } else {
-      // Connection Timeout is never sent. The peer detects it by the missing packets.
+      // Connection Timeout is never sent. The peer detects the end by the missing packets.
       send(reason == .connectionTimeout ? .vanish : .terminate(reason), from: end)
     }
   }
@@ -183,7 +183,7 @@ final class AirLink {
       || isChanging || central.farewell != nil || peripheral.farewell != nil || isTroubled
   }
 
-  /// Whether packets can be lost. Every event must then be simulated, because missing packets end the link.
+  /// Whether packets can be lost. If so, every event must be simulated, because missing packets end the link.
   private var isTroubled: Bool {
     isApart || !central.isOpen || !peripheral.isOpen || air.losesPackets
       || !air.reaches(central.address, peripheral.address)
@@ -208,15 +208,16 @@ final class AirLink {
 
   private var hasBothEnds: Bool { central.isOpen && peripheral.isOpen }
 
-  /// When an end closes the link if it receives no packet until then. Core 5.4, Vol 6, Part B, 4.5.2.
+  /// Returns the time at which an end closes the link unless it receives a packet first. Core 5.4, Vol 6,
+  /// Part B, 4.5.2.
   private func supervisionEnd(_ end: LinkEnd) -> MonotonicTime {
     end.isEstablished
       ? end.lastHeard.advanced(nanoseconds: Int64(parameters.supervisionTimeout) * AirTiming.timeoutUnit)
       : created.advanced(nanoseconds: AirTiming.establishingEvents * interval)
   }
 
-  /// Advances to the next event. Call it before something is sent; nothing was sent in the events that
-  /// passed.
+  /// Advances to the next event. Call this before a packet is sent; no packets were sent in the skipped
+  /// events.
   func schedule() {
     guard case .between = phase, !isImmediate, anchor < air.now, hasBothEnds else { return }
     let passed = (air.now.nanoseconds - anchor.nanoseconds + interval - 1) / interval
@@ -252,7 +253,7 @@ extension AirLink {
     apply(.connectionUpdate(wanted))
   }
 
-  /// Changes the PHYs. Core 5.4, Vol 6, Part B, 5.1.10.
+  /// Requests new PHYs. Core 5.4, Vol 6, Part B, 5.1.10.
   func requestPHY(_ wish: PHYWish, from end: LinkEnd) {
     if end === central { centralWish = wish }
     guard isImmediate else { return send(.phyRequest(wish), from: end) }
@@ -263,8 +264,8 @@ extension AirLink {
           : PHYChange(central: .any, peripheral: wish, now: self)))
   }
 
-  /// Changes the data length. At the pace `.immediate` both directions get the requested length. Core 5.4,
-  /// Vol 6, Part B, 5.1.9.
+  /// Requests a new data length. At the pace `.immediate`, both directions get the requested length. Core
+  /// 5.4, Vol 6, Part B, 5.1.9.
   func requestDataLength(_ wanted: DataLength, from end: LinkEnd) {
     end.allowedDataLength = wanted.clamped
     guard isImmediate else { return send(.lengthRequest(end.allowedDataLength), from: end) }
@@ -334,12 +335,13 @@ extension AirLink {
 
   // MARK: At the instant
 
-  /// Makes the agreed change if its event has come.
+  /// Makes the agreed change if its connection event has been reached.
   private func makeChange() {
     guard let change, change.instant <= eventCounter else { return }
     self.change = nil
     isChanging = false
-    // The peripheral does not know of the change. From now on the ends do not receive each other's packets.
+    // The peripheral does not know about the change. From now on the ends do not receive each other's
+    // packets.
     guard change.isKnown else {
       isApart = true
       return
@@ -371,8 +373,8 @@ struct LinkEncryption: Hashable {
   var key: UInt128
 }
 
-/// Encryption from the hosts' point of view: both controllers get the same key, or the link ends. The data
-/// itself is not encrypted.
+/// Encryption from the hosts' point of view: encryption succeeds if both controllers get the same key,
+/// otherwise the link ends. The data itself is not encrypted.
 ///
 /// Core 5.4, Vol 6, Part B, 5.1.3. The halves of the session key are not exchanged, and data is not held back
 /// during the procedure.
@@ -384,14 +386,14 @@ extension AirLink {
     peripheral.owner.keyWanted(wanted.random, wanted.diversifier, on: peripheral)
   }
 
-  /// Responds with the peripheral's key; `nil` if it has no key.
+  /// Responds with the peripheral's key, or `nil` if the peripheral has no key.
   func answerEncryption(_ key: UInt128?) {
     guard isImmediate else { return send(.encryptionAnswer(key), from: peripheral) }
     compare(key)
     if peripheral.isOpen, key != nil { encrypted(peripheral) }
   }
 
-  /// Compares the keys at the central.
+  /// Compares the peripheral's key with the central's. Ends the link if the keys differ.
   func compare(_ key: UInt128?) {
     guard let wanted = wantedEncryption else { return }
     wantedEncryption = nil
@@ -419,7 +421,7 @@ extension AirLink {
 
 /// Connection events. Core 5.4, Vol 6, Part B, 4.5.1, 4.5.6 and 4.5.9.
 extension AirLink {
-  /// Performs the step that is due. The air calls it at each deadline, in chronological order.
+  /// Performs the step that is due. The virtual air calls this at each deadline, in chronological order.
   func step(now: MonotonicTime) {
     switch phase {
     case .between:
@@ -467,8 +469,8 @@ extension AirLink {
     anchor = anchor.advanced(nanoseconds: interval)
   }
 
-  /// Whether the peripheral listens to this event. Without data it may skip as many events as the latency
-  /// allows.
+  /// Whether the peripheral listens to this event. A peripheral without data may skip as many events as the
+  /// latency allows.
   private var isListening: Bool {
     !isApart
       && (eventCounter >= nextListening || !peripheral.isEstablished || !peripheral.queue.isEmpty
@@ -479,15 +481,15 @@ extension AirLink {
     hasBothEnds && (goesOn || central.farewell != nil)
   }
 
-  /// Returns whether another exchange would end before the next event of this link, or of another link of the
-  /// same radio.
+  /// Returns whether another exchange would end before the next event of this link, and before the next event
+  /// of another link of the same radio.
   private func exchangeFits(now: MonotonicTime) -> Bool {
     let end = now.advanced(nanoseconds: nextExchange)
     return end <= anchor.advanced(nanoseconds: interval)
       && air.nextClaim(besides: self).map { end <= $0 } ?? true
   }
 
-  /// Duration of the next packet of each end and the pauses after them, in nanoseconds.
+  /// Total duration of the next packets of both ends, and of the pauses after them, in nanoseconds.
   private var nextExchange: Int64 {
     central.phy.airTime(payload: nextByteCount(of: central))
       + peripheral.phy.airTime(payload: nextByteCount(of: peripheral)) + 2 * AirTiming.interFrameSpace
@@ -505,7 +507,7 @@ extension AirLink {
     }
   }
 
-  /// Chooses an end's next packet, unless a packet has to be retransmitted.
+  /// Chooses an end's next packet, unless a packet must be retransmitted.
   private func prepare(_ end: LinkEnd) {
     if end.state.underWay == nil {
       if case .control(let control)? = end.queue.first, control.hasInstant {
@@ -533,7 +535,8 @@ extension AirLink {
 
   /// Handles the end of a packet.
   ///
-  /// - Returns: Whether the event continues: the other end has detected the packet, even if it was damaged.
+  /// - Returns: Whether the event continues. It continues if the other end has detected the packet, even if
+  ///   the packet was damaged.
   private func arrived(
     _ pdu: LinkPDU, from sender: LinkEnd, to receiver: LinkEnd, isHeard: Bool, now: MonotonicTime
   ) -> Bool {
@@ -549,7 +552,7 @@ extension AirLink {
     } else {
       invalidInARow = 2
     }
-    // The sender had received the end of the link, and its packet has acknowledged it.
+    // The sender had received the end of the link. This packet has acknowledged it.
     if let farewell = sender.farewell { close(sender, farewell) }
     return invalidInARow < 2 && hasBothEnds
   }
@@ -561,8 +564,8 @@ extension AirLink {
       receiver.state.sequence = pdu.expected
       acknowledge(receiver)
     }
-    // Choose the next packet before a host receives the contents of this one: T_IFS is too short for a
-    // response.
+    // Choose the next packet before a host receives the contents of the current packet, because T_IFS is too
+    // short for a response.
     if receiver === peripheral {
       prepare(peripheral)
     } else {
@@ -605,11 +608,11 @@ extension HCIStatus {
 
 // MARK: - Lost frames
 
-/// Reason why a peripheral's frame was lost. Accounts for every frame.
+/// Reason why a peripheral's frame was lost. Every lost frame has one of these reasons.
 package enum FrameLoss: Hashable, Sendable {
   /// An L2CAP frame that was still queued in the peripheral when its link ended.
   case linkEnd
-  /// An ACL packet that had reached a silent controller.
+  /// An ACL packet that had reached a controller with the fault `silence`.
   case silentController
 }
 
@@ -635,7 +638,7 @@ extension AirLink {
 /// Control PDUs between the two link layers. Core 5.4, Vol 6, Part B, 2.4.2.
 enum LinkControl {
   case terminate(HCIStatus)
-  /// Not a PDU: when this item is next in the queue, the device disappears.
+  /// Not a PDU: when this item is first in the queue, the device disappears.
   case vanish
   case connectionUpdate(LinkParameters)
   case phyRequest(PHYWish)
@@ -646,7 +649,7 @@ enum LinkControl {
   case featureRequest, featureResponse
   case versionRequest, versionResponse
   case encryptionRequest(LinkEncryption)
-  /// The peripheral's key, or `nil`. Only compared; a real link layer does not send it.
+  /// The peripheral's key, or `nil`. Used only for comparison; a real link layer does not send the key.
   case encryptionAnswer(UInt128?)
   case encryptionStart
 

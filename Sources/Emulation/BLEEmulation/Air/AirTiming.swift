@@ -2,8 +2,8 @@ package import BLEWire
 
 /// Durations and time units of the link layer.
 enum AirTiming {
-  /// T_IFS: from the end of a packet to the start of the next, in nanoseconds. Core 5.4, Vol 6, Part B,
-  /// 4.1.1.
+  /// T_IFS: time from the end of a packet to the start of the next packet, in nanoseconds. Core 5.4, Vol 6,
+  /// Part B, 4.1.1.
   static let interFrameSpace: Int64 = 150_000
   /// Time from the end of CONNECT_IND to the first transmit window, in nanoseconds. Core 5.4, Vol 6, Part B,
   /// 4.5.3.
@@ -40,13 +40,13 @@ extension LEPHY {
 struct DataLength: Hashable {
   /// Payload, in bytes; 27 … 251.
   var octets: UInt16
-  /// Duration including room for a message integrity check, in µs; 328 … 2120.
+  /// Duration of a packet with its message integrity check, in µs; 328 … 2120.
   var time: UInt16
 
   static let minimum = DataLength(octets: 27, time: 328)
   static let maximum = DataLength(octets: 251, time: 2120)
 
-  /// Returns the minimum of both limits.
+  /// Returns the lower of both values for size and duration.
   func limited(to other: DataLength) -> DataLength {
     DataLength(octets: min(octets, other.octets), time: min(time, other.time))
   }
@@ -56,7 +56,7 @@ struct DataLength: Hashable {
     DataLength(octets: min(max(octets, 27), 251), time: min(max(time, 328), 2120))
   }
 
-  /// Returns the number of payload bytes that both limits allow on this PHY; at least 27.
+  /// Returns the number of payload bytes that both limits allow on this PHY. The result is at least 27.
   func byteCount(on phy: LEPHY) -> Int {
     // The maximum duration includes four bytes of integrity check, even if they are not sent.
     let fitting = phy == .le2M ? Int(time) / 4 - 15 : Int(time) / 8 - 14
@@ -70,8 +70,8 @@ extension MonotonicTime {
   }
 }
 
-/// A generator of random numbers, xorshift64*. The seed determines the numbers, so that all runs are equal.
-/// Not for keys.
+/// A generator of pseudorandom numbers, xorshift64*. The seed determines the numbers, so that all runs are
+/// equal. Not for keys.
 struct AirRandom {
   private var state: UInt64
 
@@ -87,7 +87,7 @@ struct AirRandom {
     return state &* 0x2545_F491_4F6C_DD1D
   }
 
-  /// Returns a number in 0 … `limit`.
+  /// Returns a random number in 0 … `limit`.
   mutating func next(through limit: Int64) -> Int64 { Int64(next() >> 1) % (limit + 1) }
 
   /// Returns `true` with this probability.

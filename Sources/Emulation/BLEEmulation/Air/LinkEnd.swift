@@ -2,11 +2,11 @@ import BLEWire
 
 /// The owner of a link's end: a controller (for its host), or an emulated peripheral.
 ///
-/// The link makes all calls, at the time of the virtual air.
+/// The link calls all methods, at the time of the virtual air.
 protocol LinkOwner: AnyObject {
   /// Called with the data of one packet. `boundary` states whether an L2CAP frame starts.
   func received(_ data: Span<UInt8>, _ boundary: ACLPacket.Boundary, on end: LinkEnd)
-  /// Called when a fragment that was passed to the link has arrived completely.
+  /// Called when a fragment that was passed to the link has reached the other end completely.
   func acknowledged(on end: LinkEnd)
   func parametersChanged(on end: LinkEnd)
   func dataLengthChanged(on end: LinkEnd)
@@ -30,20 +30,20 @@ final class LinkEnd {
   let role: LEConnectionComplete.Role
   /// The owner's number for the link.
   let handle: ConnectionHandle
-  /// The address that identifies the owner in faults.
+  /// Address of the owner in faults.
   let address: DeviceAddress
   /// The peer's address on this link.
   let peer: DeviceAddress
   unowned let owner: any LinkOwner
   let ownerIdentity: ObjectIdentifier
-  /// The link, set by itself. It exists as long as one of its ends is open.
+  /// The link of this end, set by the link itself. The link exists as long as one of its ends is open.
   unowned var link: AirLink?
 
   /// Whether the owner uses the link. `false` once the owner was notified of the end.
   var isOpen = true
   /// PHY that this end sends on.
   var phy = LEPHY.le1M
-  /// Maximum data length for sending: the one in force, and the one that the owner allows.
+  /// Maximum length of the data packets that this end sends. `allowedDataLength` is the owner's maximum.
   var dataLength = DataLength.minimum
   var allowedDataLength = DataLength.minimum
   var isEncrypted = false
@@ -51,10 +51,10 @@ final class LinkEnd {
   var awaitsKey = false
   var queue = TransmitQueue()
   var state = Acknowledgement()
-  /// When the last undamaged packet arrived.
+  /// Time at which the last undamaged packet arrived.
   var lastHeard: MonotonicTime
   var isEstablished = false
-  /// Reason with which the other end ended the link. This end acknowledges it and closes.
+  /// Reason with which the other end ended the link. This end acknowledges the reason and closes.
   var farewell: HCIStatus?
 
   init(
@@ -83,13 +83,13 @@ final class LinkEnd {
 
 /// Sequence bits and acknowledgement state of packets. Core 5.4, Vol 6, Part B, 4.5.9.
 struct Acknowledgement {
-  /// SN of the packet to be sent or retransmitted next.
+  /// SN of the next packet to send or retransmit.
   var sequence = false
-  /// NESN: the SN of the next packet expected.
+  /// NESN: SN of the next expected packet.
   var expected = false
-  /// Length of the unacknowledged packet in bytes; an empty packet has 0.
+  /// Length of the unacknowledged packet in bytes; 0 for an empty packet, `nil` for no packet.
   var underWay: Int?
-  /// MD of the unacknowledged packet: more data follows.
+  /// MD of the unacknowledged packet: whether more data follows.
   var hasMore = false
 }
 
@@ -107,7 +107,7 @@ struct TransmitQueue {
     }
   }
 
-  /// Index of the first item that is not acknowledged.
+  /// Index of the first unacknowledged item.
   private var start = 0
   private var items: [Item] = []
   /// Number of acknowledged bytes of the first item.
@@ -128,7 +128,7 @@ struct TransmitQueue {
 
   mutating func replaceFirst(_ item: Item) { items[start] = item }
 
-  /// Returns whether more data follows these bytes of the first item.
+  /// Returns whether data follows after the first `byteCount` unacknowledged bytes of the first item.
   func hasMore(after byteCount: Int) -> Bool {
     guard let first else { return false }
     return items.count - start > 1 || offset + byteCount < first.byteCount

@@ -6,7 +6,7 @@ final class Station: Advertiser, LinkOwner {
   let peripheral: any VirtualPeripheral
   /// Index in the list of peripherals of the virtual air.
   let number: Int
-  /// The virtual air, which sets this when it is created.
+  /// The virtual air. It sets this property when it is created.
   unowned var air: VirtualAir?
   private(set) var link: PeripheralLink?
   private var end: LinkEnd?
@@ -34,7 +34,7 @@ final class Station: Advertiser, LinkOwner {
     return link == nil ? peripheral.advertisement : nil
   }
 
-  /// Creates the peripheral's end of a link. It accepts packets of the maximum length.
+  /// Creates the peripheral's end of a link. This end accepts packets of the maximum length.
   func linkEnd(as address: DeviceAddress, to central: DeviceAddress, now: MonotonicTime) -> LinkEnd {
     let end = LinkEnd(
       .peripheral, VirtualController.handle(ofStation: number), owner: self, address: address, peer: central,

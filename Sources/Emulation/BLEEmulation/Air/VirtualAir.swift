@@ -3,9 +3,9 @@ public import BLEWire
 /// The medium that virtual controllers and emulated peripherals share. It determines which devices receive a
 /// packet, and when.
 ///
-/// Pass the current time to each call; it must not decrease. All controllers of an air run on one thread. A
-/// peripheral that is connected to one controller does not advertise to the others. A controller whose host
-/// advertises is received by the others like a peripheral.
+/// Pass the current time to each call; the time must not decrease. All controllers of a virtual air run on
+/// one thread. A peripheral that is connected to one controller does not advertise to the others. If a
+/// controller's host advertises, other controllers receive it like a peripheral.
 ///
 /// A controller has one radio for all its links, so their events do not overlap. In this model, scanning and
 /// advertising do not use the radio.
@@ -23,7 +23,7 @@ public final class VirtualAir {
     public var pace: Pace
     /// Probability that a packet is damaged, 0 … 1. Requires the pace `.air`.
     public var packetErrorRate: Double
-    /// Maximum number of frames queued in a peripheral. A peripheral that reaches it must wait for room.
+    /// Maximum number of frames queued in a peripheral. At the limit, the peripheral must wait for room.
     public var queuedFrames: Int
     /// Seed of all random events. Runs with the same seed are equal.
     public var seed: UInt64
@@ -53,12 +53,12 @@ public final class VirtualAir {
   private(set) var now = MonotonicTime(nanoseconds: 0)
   var faults: AirFaults
   var random: AirRandom
-  /// Number of connection events of all links, except skipped ones.
+  /// Number of connection events of all links, not counting skipped events.
   package internal(set) var eventCount = 0
   /// Called with each frame of a peripheral that is lost in the simulation.
   package var whenFrameLost: ((FrameLoss, Span<UInt8>) -> Void)?
 
-  /// A controller. Unowned, because controllers retain the air.
+  /// A controller. The reference is unowned, because controllers retain the virtual air.
   private struct Member {
     unowned let controller: VirtualController
     let identity: ObjectIdentifier
@@ -80,7 +80,7 @@ public final class VirtualAir {
     controllers.append(Member(controller: controller, identity: ObjectIdentifier(controller)))
   }
 
-  /// Removes a controller that has ended. Its links stop sending without notice.
+  /// Removes a controller that has ended. Its links stop sending without notifying their peers.
   func remove(_ identity: ObjectIdentifier) {
     controllers.removeAll { $0.identity == identity }
     for link in links {
@@ -92,8 +92,8 @@ public final class VirtualAir {
 
   // MARK: Time
 
-  /// Performs all steps that are due; at the pace `.air`, in chronological order. A late call delays only the
-  /// time at which hosts receive the results.
+  /// Performs all steps that are due; at the pace `.air`, in chronological order. If this is called late, the
+  /// results are unchanged, but hosts receive them late.
   public func advance(to time: MonotonicTime) {
     switch configuration.pace {
     case .immediate:
@@ -108,7 +108,7 @@ public final class VirtualAir {
     }
   }
 
-  /// Advances to the time of a host's packet. At the pace `.air`, earlier deadlines come first.
+  /// Advances to the time of a host's packet. At the pace `.air`, performs earlier steps first.
   func receive(now time: MonotonicTime) {
     if configuration.pace == .air { advance(to: time) }
     now = max(now, time)
@@ -135,7 +135,7 @@ public final class VirtualAir {
     }
   }
 
-  /// When to call `advance` next; `nil` if nothing happens without a packet from a host.
+  /// Next time to call `advance`; `nil` if nothing happens without a packet from a host.
   public var deadline: MonotonicTime? {
     var earliest: MonotonicTime?
     func consider(_ time: MonotonicTime?) {
@@ -190,7 +190,7 @@ public final class VirtualAir {
     }
   }
 
-  /// Sends an advertisement if it is due. Controllers that receive it connect or report it.
+  /// Sends an advertisement if it is due. Each controller that receives it connects or reports it.
   private func advertise(_ advertiser: some Advertiser) {
     guard isHeard(advertiser), let due = advertiser.nextAdvertisement, due <= now else { return }
     guard let advertisement = advertiser.advertisement else {
@@ -223,8 +223,8 @@ public final class VirtualAir {
       .central, controller.freeHandle(for: advertiser), owner: controller,
       address: controller.configuration.address, peer: advertisement.address, now: now)
     let peripheral = advertiser.linkEnd(as: advertisement.address, to: initiation.ownAddress, now: now)
-    // Advertisement, pause, CONNECT_IND, and delay of the transmit window. Core 5.4, Vol 6, Part B, 4.4.2.3
-    // and 4.5.3.
+    // Sum of advertisement, pause, CONNECT_IND, and delay of the transmit window. Core 5.4, Vol 6, Part B,
+    // 4.4.2.3 and 4.5.3.
     let delay =
       LEPHY.le1M.airTime(payload: 6 + advertisement.data.count) + AirTiming.interFrameSpace
       + LEPHY.le1M.airTime(payload: AirTiming.connectRequestByteCount) + AirTiming.transmitWindowDelay
@@ -235,8 +235,8 @@ public final class VirtualAir {
       now: now)
     links.append(link)
     controller.connected(central)
-    // If the advertiser does not receive the CONNECT_IND, it continues to advertise. The central detects that
-    // by timeout.
+    // If the advertiser does not receive the CONNECT_IND, it continues to advertise. The central detects the
+    // failure by timeout.
     if reaches(controller.identity, advertiser.identity) {
       advertiser.nextAdvertisement = nil
       advertiser.connected(peripheral)
@@ -263,7 +263,8 @@ public final class VirtualAir {
     return best.anchor
   }
 
-  /// When another link next needs a radio that this link uses.
+  /// Returns the time at which another link next needs a radio that this link uses, or `nil` if there is
+  /// none.
   func nextClaim(besides link: AirLink) -> MonotonicTime? {
     var earliest: MonotonicTime?
     for other in links where other !== link && other.sharesRadio(with: link) {
@@ -272,8 +273,8 @@ public final class VirtualAir {
     return earliest
   }
 
-  /// Returns whether an event of this link must be skipped: the radio is busy, or another link that has
-  /// missed more events would miss its next event.
+  /// Returns whether an event of this link must be skipped, because the radio is busy, or because another
+  /// link that has missed more events would miss its next event.
   func isRadioTaken(for link: AirLink, until end: MonotonicTime) -> Bool {
     links.contains { other in
       guard other !== link, other.sharesRadio(with: link) else { return false }
@@ -287,12 +288,12 @@ public final class VirtualAir {
 
   func forget(_ link: AirLink) { links.removeAll { $0 === link } }
 
-  /// Returns the links of an address.
+  /// Returns the links of the device with this address.
   func links(of address: DeviceAddress) -> [AirLink] {
     links.filter { $0.central.address == address || $0.peripheral.address == address }
   }
 
-  /// Advances all links to a time. Call it before their conditions change.
+  /// Advances all links to a time. Call this before their conditions change.
   func scheduleLinks(now time: MonotonicTime) {
     advance(to: time)
     for link in links { link.schedule() }
@@ -301,13 +302,13 @@ public final class VirtualAir {
 
 /// A connectable device: an emulated peripheral, or a controller whose host advertises.
 protocol Advertiser: AnyObject {
-  /// Address by which faults refer to the advertiser.
+  /// Address of the advertiser in faults.
   var identity: DeviceAddress { get }
-  /// The advertisement; `nil` while it does not advertise.
+  /// The current advertisement; `nil` while the device does not advertise.
   var advertisement: Advertisement? { get }
-  /// When the next advertisement is due. Set when a controller first listens.
+  /// Time at which the next advertisement is due. Set when a controller starts to listen.
   var nextAdvertisement: MonotonicTime? { get set }
-  /// Creates its end of a new link.
+  /// Creates the advertiser's end of a new link.
   func linkEnd(as address: DeviceAddress, to central: DeviceAddress, now: MonotonicTime) -> LinkEnd
   func connected(_ end: LinkEnd)
 }

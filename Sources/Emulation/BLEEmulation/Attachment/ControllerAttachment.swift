@@ -2,8 +2,8 @@ public import BLELinux
 import BLEStack
 import BLEWire
 
-/// Runs the virtual controllers of an air, all on one thread. Each exchanges packets with its host through a
-/// descriptor.
+/// Runs the virtual controllers of a virtual air, all on one thread. Each controller exchanges packets with
+/// its host through a descriptor.
 ///
 /// At the pace `.air` the simulation runs in real time. The loop's clock has a resolution of milliseconds, so
 /// a host receives events up to one millisecond late; a link's throughput is not affected.
@@ -24,7 +24,7 @@ public actor ControllerAttachment {
   /// The first controller.
   private let controller: VirtualController
   private var ports: [Port] = []
-  /// Whether the air exists without hosts, too.
+  /// Whether the virtual air continues to run when no host is attached.
   private let isPermanent: Bool
   private var isDetached = false
   private let detached = OneShot<Void>()
@@ -68,7 +68,8 @@ public actor ControllerAttachment {
 
   /// Attaches the controller to one end of a packet socket or of a byte stream.
   ///
-  /// - Parameter loop: the loop to run on, to share its host's virtual time; `nil` for a new thread.
+  /// - Parameter loop: the event loop to run on, so that controller and host share virtual time; `nil` for a
+  ///   new thread.
   package static func attach(
     _ controller: sending VirtualController, to descriptor: consuming FileDescriptor,
     _ framing: PacketPort.Framing, on loop: EventLoop? = nil
@@ -78,14 +79,15 @@ public actor ControllerAttachment {
     return attachment
   }
 
-  /// Runs the air of a controller that has no host. `add` adds controllers, which come and go until `detach`.
+  /// Runs the virtual air of a controller that has no host. `add` adds controllers with hosts. The virtual
+  /// air runs until `detach`.
   package static func attach(
     _ controller: sending VirtualController
   ) throws(SystemError) -> ControllerAttachment {
     try ControllerAttachment(controller, index: nil, isPermanent: true)
   }
 
-  /// Adds a controller to the air, attached to another kernel adapter, and brings that adapter up.
+  /// Adds a controller to the virtual air, attaches it to another kernel adapter, and brings that adapter up.
   ///
   /// - Returns: Index of the kernel's adapter.
   public func add(
@@ -99,10 +101,11 @@ public actor ControllerAttachment {
     return index
   }
 
-  /// Adds a controller to the air and attaches it to a descriptor. It is removed when its host closes the
-  /// other end.
+  /// Adds a controller to the virtual air and attaches it to a descriptor. The controller is removed when its
+  /// host closes the other end.
   ///
-  /// - Returns: set when the controller was removed; at once if the attachment is detached.
+  /// - Returns: A one-shot that is set when the controller was removed; already set if the attachment is
+  ///   detached.
   @discardableResult
   package func add(
     _ configuration: VirtualController.Configuration, to descriptor: consuming FileDescriptor,
@@ -137,7 +140,7 @@ public actor ControllerAttachment {
     let source = ActorSource {
       self.receive($0, at: port)
     } deadline: {
-      // The first controller's deadline covers all controllers, because they share the air.
+      // The first controller's deadline covers all controllers, because they share the virtual air.
       self.ports.first === port ? port.controller.deadline : nil
     } expired: {
       port.controller.advance(to: $0)
@@ -164,7 +167,7 @@ public actor ControllerAttachment {
 
   deinit { if ownsLoop { loop.stop() } }
 
-  /// Waits until `detach` was called or the last host has closed.
+  /// Waits until `detach` is called or the last host has closed.
   public func ended() async { await detached.value() }
 
   /// Waits like `ended`, and detaches if the task is cancelled.
@@ -232,7 +235,7 @@ public actor ControllerAttachment {
     close(port)
   }
 
-  /// Closes a port. Closing the last one detaches, unless the air is permanent.
+  /// Closes a port. If it was the last port, detaches, unless the virtual air is permanent.
   private func close(_ port: Port) {
     guard ports.contains(where: { $0 === port }) else { return }
     if ports.count == 1, !isPermanent { return detach() }

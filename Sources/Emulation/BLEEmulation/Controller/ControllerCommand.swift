@@ -1,4 +1,4 @@
-/// The commands of a virtual controller. All others are answered with Unknown HCI Command.
+/// The commands of a virtual controller. All other commands are answered with Unknown HCI Command.
 ///
 /// Core 5.4, Vol 4, Part E, 7. This list determines both the implemented commands and the Supported Commands.
 enum ControllerCommand: UInt16, CaseIterable {
@@ -89,7 +89,7 @@ enum ControllerCommand: UInt16, CaseIterable {
     }
   }
 
-  /// Whether the controller answers with Command Status, and a separate event reports the result.
+  /// Whether the controller answers with Command Status and reports the result in a separate event.
   var hasStatusOnly: Bool {
     switch self {
     case .disconnect, .readRemoteVersion, .createConnection, .extendedCreateConnection,
@@ -99,7 +99,7 @@ enum ControllerCommand: UInt16, CaseIterable {
     }
   }
 
-  /// Length of the parameters in bytes: exact, except for data commands, where it is the minimum.
+  /// Length of the parameters in bytes; for data commands, the minimum length.
   var parameterByteCount: Int {
     switch self {
     case .disconnect, .readTransmitPowerLevel, .setDefaultPHY: 3
@@ -139,7 +139,7 @@ enum ControllerCommand: UInt16, CaseIterable {
     }
   }
 
-  /// Byte and bit of Supported_Commands. Core 5.4, Vol 4, Part E, 6.27.
+  /// Byte and bit of this command in Supported_Commands. Core 5.4, Vol 4, Part E, 6.27.
   var supportBit: (octet: Int, bit: Int) {
     switch self {
     case .disconnect: (0, 5)

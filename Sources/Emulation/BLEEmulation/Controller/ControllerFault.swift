@@ -2,36 +2,36 @@ public import BLEWire
 
 /// A fault in a controller's behaviour towards its host.
 public enum ControllerFault: Hashable, Sendable {
-  /// Refuses this command with this status, this number of times; always if `nil`.
+  /// Refuses this command with this status, this number of times; `nil` for always.
   case refuse(HCIOpcode, HCIStatus, times: Int?)
-  /// Stops responding. The host's next command times out.
+  /// Stops responding to the host. The host's next command times out.
   case silence
-  /// Sends Hardware Error with this code immediately. The host must reset the controller, and its links are
+  /// Sends Hardware Error with this code immediately. The host must reset the controller, and all links are
   /// lost. Core 5.4, Vol 4, Part E, 7.7.16.
   case hardwareError(UInt8)
-  /// Restarts immediately, as after a power failure: loses its links, masks and lists, and sends only this
-  /// HCI event (code and length first; empty for none). The host must detect the restart.
+  /// Restarts immediately, as after a power failure: loses links, masks and lists, and sends only this HCI
+  /// event (code and length first; empty for no event). The host must detect the restart.
   case restart(announcedBy: [UInt8])
-  /// Never sends Number Of Completed Packets. The host must stop sending once the reported buffers are in
-  /// use.
+  /// Never sends Number Of Completed Packets. The host must stop sending when it has used all buffers that
+  /// the controller reported.
   case withholdCompletedPackets
-  /// Sends this number of replies with a wrong opcode. Their commands are never answered.
+  /// Sends this number of replies with a wrong opcode. The real commands are never answered.
   case wrongOpcode(times: Int)
-  /// Before each of this number of ACL packets, sends a copy with an unknown handle; before each Number Of
-  /// Completed Packets, one for that handle. The host must drop them.
+  /// Before each of this number of ACL packets, sends a copy with an unknown handle. Before each Number Of
+  /// Completed Packets, sends a report for that handle. The host must drop both.
   case staleHandle(times: Int)
   /// Sends this number of events twice.
   case duplicateEvents(times: Int)
-  /// Confirms additions to the accept list but connects to no device on it, like google/bumble's emulated
-  /// controller (0.0.236).
+  /// Confirms additions to the accept list but connects to no device on the list, like google/bumble's
+  /// emulated controller (0.0.236).
   case overlookAcceptList
-  /// Confirms the cancellation of a connection attempt but continues the attempt until the next one is
-  /// started, which behaves the same.
+  /// Confirms the cancellation of a connection attempt but continues the attempt until the next attempt is
+  /// started. The next attempt behaves in the same way.
   case goOnWithConnects
-  /// Delays this number of replies, all if `nil`. All other packets overtake them.
+  /// Delays this number of replies; `nil` for all. All other packets overtake the delayed replies.
   case delayAnswers(Duration, times: Int?)
-  /// Completes LE Enable Encryption with this error status, without encrypting; if `nil`, never sends the
-  /// event.
+  /// Ends each LE Enable Encryption with this error status, without encrypting. If `nil`, never reports the
+  /// end.
   case failEncryption(HCIStatus?)
   /// Reports immediately that links are no longer encrypted. Core 5.4, Vol 4, Part E, 7.7.8.
   case endEncryption
@@ -39,7 +39,7 @@ public enum ControllerFault: Hashable, Sendable {
 
 /// The active faults of a controller.
 struct ControllerFaults {
-  /// A handle that no link uses: the highest. Core 5.4, Vol 4, Part E, 5.3.1.
+  /// The highest handle, which no link uses. Core 5.4, Vol 4, Part E, 5.3.1.
   static let staleHandle = ConnectionHandle(0x0EFF)
 
   struct Refusal {
@@ -69,7 +69,7 @@ struct ControllerFaults {
   var duplicates = 0
   var delay = Duration.zero
   var delays = 0
-  /// How LE Enable Encryption fails; `nil` if it does not.
+  /// Failure of LE Enable Encryption; `nil` if it succeeds.
   var encryption: EncryptionFailure?
   var refusals: [Refusal] = []
   var delayed: [Delayed] = []
@@ -82,7 +82,7 @@ struct ControllerFaults {
 
   /// Counts a command that may be refused.
   ///
-  /// - Returns: The status to refuse the command with; `nil` if it is not refused this time.
+  /// - Returns: The status to refuse the command with, or `nil` to accept it this time.
   mutating func refusal(of opcode: HCIOpcode) -> HCIStatus? {
     guard let index = refusals.firstIndex(where: { $0.opcode == opcode && $0.times > 0 }) else { return nil }
     if refusals[index].times < .max { refusals[index].times -= 1 }
@@ -91,7 +91,7 @@ struct ControllerFaults {
 }
 
 extension VirtualController {
-  /// Starts a fault in addition to the active ones.
+  /// Starts a fault in addition to the active faults.
   public func inject(_ fault: ControllerFault, now: MonotonicTime) {
     air.receive(now: now)
     switch fault {
@@ -123,7 +123,7 @@ extension VirtualController {
     injected.delayed = delayed
   }
 
-  /// Applies the faults to a packet to the host. No other code modifies packets.
+  /// Applies the active faults to a packet for the host. No other code modifies packets.
   ///
   /// - Parameter octets: the packet without the H4 type byte.
   func tamper(_ type: HCIPacketType, _ octets: [UInt8]) {
@@ -151,7 +151,7 @@ extension VirtualController {
           type,
           [octets[0], 5, 1, UInt8(truncatingIfNeeded: handle), UInt8(truncatingIfNeeded: handle >> 8), 1, 0])
       }
-    // The opcode follows code, length and credits, and in Command Status also the status.
+    // The opcode follows code, length and credits. In Command Status, a status precedes the credits.
     case .commandComplete: if tamperAnswer(&octets, opcodeAt: 3) { return }
     case .commandStatus: if tamperAnswer(&octets, opcodeAt: 4) { return }
     default: break

@@ -1,6 +1,6 @@
 import BLEWire
 
-/// Packets to the host, each with its H4 type byte, in one buffer that is reused.
+/// Packets to the host, each with its H4 type byte, in one reused buffer.
 final class PacketQueue {
   /// Initial capacity in bytes. A queue that is drained after each call does not exceed it.
   private static let initialByteCount = 1 << 16
@@ -15,7 +15,7 @@ final class PacketQueue {
     }
   }
 
-  /// Moved out while a closure runs: a long access would be checked for exclusivity each time.
+  /// Moved out while a closure runs. Otherwise Swift would check each long access for exclusivity.
   private var contents = Contents()
 
   init() {
@@ -40,7 +40,7 @@ final class PacketQueue {
   }
 
   /// Passes the packets to `body` in order, and removes them. If `body` throws, the remaining packets are
-  /// removed too.
+  /// also removed.
   ///
   /// Packets queued while `body` runs are kept for the next call.
   func drain<E: Error>(_ body: (Span<UInt8>) throws(E) -> Void) throws(E) {

@@ -3,11 +3,12 @@ public import BLEWire
 
 /// An LE-only HCI controller in a `VirtualAir`, without I/O.
 ///
-/// Pass in the host's packets and the time; take out the packets to the host. Attach it to a kernel with
-/// `ControllerAttachment`, or drive it directly in a test. The virtual air determines speed and packet loss.
+/// Pass in the host's packets and the time, then take out the packets to the host. Attach the controller to a
+/// kernel with `ControllerAttachment`, or use it directly in a test. The virtual air determines speed and
+/// packet loss.
 ///
-/// It follows Core 5.4, Vol 4, Part E in everything that a host can observe: masked events are not sent,
-/// commands in the wrong state are disallowed, legacy and extended commands do not mix.
+/// The controller follows Core 5.4, Vol 4, Part E in everything that a host can observe: masked events are
+/// not sent, commands in the wrong state are disallowed, and legacy and extended commands do not mix.
 public final class VirtualController {
   /// The controller's properties, without the peripherals.
   public struct Configuration: Hashable, Sendable {
@@ -15,7 +16,7 @@ public final class VirtualController {
     public enum CommandSet: Hashable, Sendable {
       case legacy
       /// Reports LE Extended Advertising. Also accepts legacy commands, as real controllers do, until the
-      /// host has used an extended one.
+      /// host has used an extended command.
       case extended
     }
 
@@ -59,16 +60,16 @@ public final class VirtualController {
   /// The controller's ends of open links.
   var links: [LinkEnd] = []
   var injected = ControllerFaults()
-  /// Plays its peers, and edits the packets that it sends.
+  /// Test code that replaces the controller's peers, and edits the packets to the host.
   package var tester: (any ControllerTester)?
-  /// Time of the host's next advertisement.
+  /// Time at which the host's next advertisement is due.
   var nextAdvertisement: MonotonicTime?
 
   /// The first connection handle. Each peripheral in the virtual air has a fixed handle; links to other
-  /// controllers use the handles after these.
+  /// controllers use the following handles.
   private static let firstHandle: UInt16 = 0x0040
 
-  /// Creates a controller in a virtual air of its own with its peripherals.
+  /// Creates a controller in a new virtual air with these peripherals.
   public convenience init(
     _ configuration: Configuration = Configuration(), peripherals: [any VirtualPeripheral],
     air: VirtualAir.Configuration = VirtualAir.Configuration()
@@ -76,7 +77,7 @@ public final class VirtualController {
     self.init(configuration, in: VirtualAir(air, peripherals: peripherals))
   }
 
-  /// Creates a controller in a virtual air. All controllers of an air run on one thread.
+  /// Creates a controller in a virtual air. All controllers of a virtual air run on one thread.
   public init(_ configuration: Configuration = Configuration(), in air: VirtualAir) {
     self.configuration = configuration
     self.air = air
@@ -125,11 +126,11 @@ public final class VirtualController {
   /// Performs all steps that are due in the virtual air.
   public func advance(to now: MonotonicTime) { air.advance(to: now) }
 
-  /// When to call `advance` next; `nil` if nothing happens without a packet from a host.
+  /// Next time to call `advance`; `nil` if nothing happens without a packet from a host.
   public var deadline: MonotonicTime? { air.deadline }
 
   /// Passes the packets for the host to `body`, each with its H4 type byte. Call this after `receive` and
-  /// `advance`, for each controller of the air.
+  /// `advance`, for each controller of the virtual air.
   public func drain<E: Error>(_ body: (Span<UInt8>) throws(E) -> Void) throws(E) {
     tester?.work(for: self)
     try outbox.drain(body)
@@ -160,8 +161,8 @@ public final class VirtualController {
         $0.append(u16: 1)
       }
     }
-    // The host sends more than Read Buffer Size permits: Data Buffer Overflow, for an ACL link. Core 5.4, Vol
-    // 4, Part E, 7.7.26.
+    // The host has sent more packets than Read Buffer Size permits. Report Data Buffer Overflow for an ACL
+    // link. Core 5.4, Vol 4, Part E, 7.7.26.
     guard links.reduce(0, { $0 + $1.queue.dataCount }) < Int(configuration.aclPacketCount) else {
       faults += 1
       return event(.dataBufferOverflow, capacity: 1) { $0.append(1) }
@@ -179,7 +180,7 @@ public final class VirtualController {
     }
   }
 
-  /// Sends a packet to the host. All packets are sent with this method.
+  /// Sends a packet to the host. All packets are sent by this method.
   private func post(_ type: HCIPacketType, capacity: Int, _ body: (inout OutputSpan<UInt8>) -> Void) {
     guard injected.isEmpty, tester == nil else { return tamper(type, [UInt8](encoding: capacity, body)) }
     outbox.append(type, capacity: capacity, body)
@@ -234,7 +235,7 @@ extension VirtualController {
     var scan = Scan()
     var acceptList: [DeviceAddress] = []
     var initiation: Initiation?
-    /// The command set that the host used first. The other set is then disallowed.
+    /// The command set that the host used first. Commands of the other set are then disallowed.
     var family: ControllerCommand.Family?
     /// Default maximum size and duration of a data PDU. Core 5.4, Vol 6, Part B, 4.5.10.
     var defaultDataLength = DataLength.minimum
@@ -284,8 +285,8 @@ extension VirtualController {
     var window: ListeningWindow
   }
 
-  /// The time in which the radio listens: from the start of each `interval` since `start`, for `length`, in
-  /// units of 0.625 ms.
+  /// The times at which the radio listens: for `length` after the start of each `interval`, counted from
+  /// `start`. Both are in units of 0.625 ms.
   struct ListeningWindow {
     var interval: UInt16 = 0x10
     var length: UInt16 = 0x10
@@ -309,10 +310,10 @@ extension HCIEventCode {
 extension VirtualController {
   /// Core Specification 5.4 (Bluetooth Assigned Numbers, 2.1).
   private static let specificationVersion: UInt8 = 0x0D
-  /// The identifier "not to be used in shipping products", so that hosts apply no quirks of a manufacturer.
+  /// The identifier "not to be used in shipping products". With this identifier, hosts apply no
+  /// manufacturer-specific quirks.
   private static let companyIdentifier: UInt16 = 0xFFFF
-  /// All combinations of advertising, scanning, initiating and being central. Core 5.4, Vol 4, Part E,
-  /// 7.8.27.
+  /// All combinations of advertising, scanning, initiating and central role. Core 5.4, Vol 4, Part E, 7.8.27.
   private static let supportedStates: UInt64 = 0x0000_03FF_FFFF_FFFF
   private static let resolvingListCapacity: UInt8 = 8
 
@@ -380,8 +381,8 @@ extension VirtualController {
       : parameters.count == command.parameterByteCount
   }
 
-  /// Returns whether the host may use a command: after a legacy command the extended ones are disallowed, and
-  /// vice versa. Core 5.4, Vol 4, Part E, 3.1.1.
+  /// Returns whether the host may use a command. After a legacy command, extended commands are disallowed,
+  /// and vice versa. Core 5.4, Vol 4, Part E, 3.1.1.
   private func isAllowed(_ command: ControllerCommand) -> Bool {
     guard command.family != .common else { return true }
     if state.family == nil { state.family = command.family }
@@ -393,7 +394,7 @@ extension VirtualController {
     complete(.reset)
   }
 
-  /// Discards all state, as when the controller is switched off and on. Peers detect that by timeout.
+  /// Discards all state, as when the controller is switched off and on. Peers detect this by timeout.
   func leave() {
     let ends = links
     links = []
@@ -425,8 +426,8 @@ extension VirtualController {
       let bits = supportedCommands
       complete(command, capacity: 64) { $0.append(bits.span) }
     case .readLocalSupportedFeatures:
-      // With BR/EDR Not Supported and LE Supported the kernel enables LE by itself. Core 5.4, Vol 2, Part C,
-      // 3.3, bits 37 and 38.
+      // With BR/EDR Not Supported and LE Supported, the kernel enables LE without a command. Core 5.4, Vol 2,
+      // Part C, 3.3, bits 37 and 38.
       complete(command, capacity: 8) { $0.append(u64: 1 << 37 | 1 << 38) }
     case .readBDADDR: complete(command, capacity: 6) { $0.append(configuration.address) }
     case .readBufferSize:
@@ -451,7 +452,7 @@ extension VirtualController {
     }
   }
 
-  /// Handles commands about data length and advertising sizes. Other values are stored without effect.
+  /// Handles the commands for data length and for advertising sizes. Stores other values without using them.
   private func informData(_ command: ControllerCommand, _ parameters: Span<UInt8>) {
     let maximum = DataLength.maximum
     switch command {
@@ -490,8 +491,8 @@ extension VirtualController {
 // MARK: - Advertising
 
 extension VirtualController {
-  /// The host's advertising settings. There is only one set; its handle is ignored. Core 5.4, Vol 4, Part E,
-  /// 7.8.5–9.
+  /// The host's advertising settings. There is only one set; the set's handle is ignored. Core 5.4, Vol 4,
+  /// Part E, 7.8.5–9.
   struct Advertising {
     var isEnabled = false
     var kind = Advertisement.Kind.connectable
@@ -528,7 +529,7 @@ extension VirtualController {
     }
   }
 
-  /// Sets the parameters. Directed advertising (types 1 and 4) is not supported.
+  /// Sets the legacy advertising parameters. Directed advertising (types 1 and 4) is not supported.
   private func setAdvertisingParameters(_ parameters: Span<UInt8>) {
     let command = ControllerCommand.setAdvertisingParameters
     guard !state.advertising.isEnabled else { return complete(command, .commandDisallowed) }
@@ -545,8 +546,8 @@ extension VirtualController {
     complete(command)
   }
 
-  /// Sets the parameters. Only the properties of undirected legacy packets are supported: 13, 12 and 10. Core
-  /// 5.4, Vol 4, Part E, 7.8.53.
+  /// Sets the extended advertising parameters. Only the properties of undirected legacy packets are
+  /// supported: 13, 12 and 10. Core 5.4, Vol 4, Part E, 7.8.53.
   private func setExtendedAdvertisingParameters(_ parameters: Span<UInt8>) {
     let command = ControllerCommand.setExtendedAdvertisingParameters
     let kinds: [UInt16: Advertisement.Kind] = [
@@ -604,8 +605,8 @@ extension VirtualController {
     complete(command)
   }
 
-  /// Ends advertising because a central has connected. Reports the end to hosts that use sets. Core 5.4, Vol
-  /// 4, Part E, 7.7.65.18.
+  /// Ends advertising because a central has connected. Reports the end to a host that uses sets. Core 5.4,
+  /// Vol 4, Part E, 7.7.65.18.
   private func endAdvertising(connectedBy end: LinkEnd) {
     state.advertising.isEnabled = false
     guard state.family == .extended else { return }
@@ -662,14 +663,14 @@ extension VirtualController {
     guard !state.scan.isEnabled else { return complete(command, .commandDisallowed) }
     state.scan.kind = kind
     state.scan.window = ListeningWindow(interval: interval, length: window)
-    // Policies 2 and 3 only add directed advertisements, which no peripheral here sends.
+    // Policies 2 and 3 only add directed advertisements, which no emulated peripheral sends.
     state.scan.acceptsListedOnly = policy & 1 != 0
     complete(command)
   }
 
   func setScanEnable(_ command: ControllerCommand, _ parameters: Span<UInt8>, now: MonotonicTime) {
-    // The extended command has a third filter, "reset each scan period". Without periods it equals the
-    // second.
+    // The extended command has a third filter, "reset each scan period". Without periods, this filter equals
+    // the second filter.
     guard parameters[0] <= 1, let duplicates = DuplicateFilter(rawValue: min(parameters[1], 1)) else {
       return complete(command, .invalidParameters)
     }
@@ -773,7 +774,8 @@ extension VirtualController {
     }
   }
 
-  /// Event_Type of the extended report for legacy PDUs. Core 5.4, Vol 4, Part E, 7.7.65.13, table 7.1.
+  /// Returns the Event_Type of the extended report for a legacy PDU. Core 5.4, Vol 4, Part E, 7.7.65.13,
+  /// table 7.1.
   private static func extendedType(_ kind: Advertisement.Kind, _ pdu: ReportedPDU) -> UInt16 {
     switch (kind, pdu) {
     case (.connectable, .advertisement): 0x0013
@@ -800,7 +802,7 @@ extension VirtualController {
       timingAt: 13, now: now)
   }
 
-  /// Connects with the timing of the first requested PHY.
+  /// Connects to a peer. Uses the timing of the first requested PHY.
   func extendedCreateConnection(_ parameters: Span<UInt8>, now: MonotonicTime) {
     guard parameters.count == 10 + 16 * (parameters[9] & 0x07).nonzeroBitCount else {
       return status(.extendedCreateConnection, .invalidParameters)
@@ -836,7 +838,7 @@ extension VirtualController {
     status(command)
   }
 
-  /// Returns the address for an own address type.
+  /// Returns the controller's address of an own address type.
   ///
   /// - Parameter type: an Own_Address_Type; 2 and 3 are treated as 0 and 1, because private addresses are not
   ///   supported.
@@ -844,8 +846,8 @@ extension VirtualController {
     type & 1 == 0 ? configuration.address : state.randomAddress
   }
 
-  /// Parses interval (minimum, maximum), latency and timeout. Uses the maximum interval, as many controllers
-  /// do.
+  /// Parses interval (minimum, maximum), latency and timeout. Uses the maximum interval, like many
+  /// controllers.
   ///
   /// - Returns: `nil` if a value is outside the ranges of Core 5.4, Vol 4, Part E, 7.8.12.
   private func linkParameters(_ bytes: Span<UInt8>, at offset: Int) -> LinkParameters? {
@@ -866,14 +868,14 @@ extension VirtualController {
     connectionComplete(.unknownConnection, nil)
   }
 
-  /// Called when a link is established, at either end.
+  /// Adds a link and reports it to the host. Called when a link is established, at either end.
   func connected(_ end: LinkEnd) {
     if end.role == .central { state.initiation = nil }
     end.allowedDataLength = air.configuration.pace == .air ? state.defaultDataLength : .maximum
     links.append(end)
     connectionComplete(.success, end)
     if end.role == .peripheral { endAdvertising(connectedBy: end) }
-    // If the host has set a longer default, the controller requests longer packets itself. Core 5.4, Vol 6,
+    // If the host has set a longer default, the controller itself requests longer packets. Core 5.4, Vol 6,
     // Part B, 4.5.10.
     if end.allowedDataLength != .minimum, air.configuration.pace == .air {
       end.link?.requestDataLength(end.allowedDataLength, from: end)
@@ -928,8 +930,8 @@ extension VirtualController {
     }
   }
 
-  /// Changes a link's parameters. A peripheral can request a change only by L2CAP, because Connection
-  /// Parameters Request is not supported.
+  /// Changes a link's parameters. A peripheral can request a change only by L2CAP, because the virtual
+  /// controller does not support Connection Parameters Request.
   private func update(_ link: AirLink, _ end: LinkEnd, _ parameters: Span<UInt8>) {
     guard let timing = linkParameters(parameters, at: 2) else {
       return status(.connectionUpdate, .invalidParameters)
@@ -1023,7 +1025,7 @@ extension VirtualController: LinkOwner {
     }
   }
 
-  /// Reports the features of all emulated devices: encryption, longer data packets and LE 2M PHY.
+  /// Reports the same features for all emulated devices: encryption, longer data packets and LE 2M PHY.
   func featuresRead(on end: LinkEnd) {
     event(.readRemoteFeaturesComplete, capacity: 11) {
       $0.append(HCIStatus.success.rawValue)
@@ -1125,21 +1127,22 @@ extension VirtualController {
 
 // MARK: - Tests
 
-/// Plays the peers behind a virtual controller in place of its air, and edits the packets that it sends to its host.
+/// Test code behind a virtual controller. Replaces the peers in the virtual air, and edits the packets that
+/// the controller sends to its host.
 package protocol ControllerTester: AnyObject {
-  /// Takes a command of the host, H4 type first, which the controller executes too.
+  /// Called with each command of the host, H4 type first. The controller also executes the command.
   func hear(command packet: Span<UInt8>)
-  /// Takes a data packet of the host for the link.
+  /// Accepts a data packet of the host for a link.
   ///
   /// - Returns: `false` if the link does not exist.
   func accept(_ packet: borrowing ACLPacket) -> Bool
-  /// Returns the packets to send to the host instead of this one, H4 type first.
+  /// Returns the packets to send to the host instead of `packet`, H4 type first.
   func edit(_ packet: [UInt8]) -> [[UInt8]]
   /// Called before the controller's packets are drained.
   func work(for controller: VirtualController)
 }
 
-/// What a tester does with a controller.
+/// Operations of a tester on a controller.
 extension VirtualController {
   package var linkCount: Int { links.count }
   /// Address of the host's advertisement; `nil` if it does not advertise.
@@ -1152,14 +1155,14 @@ extension VirtualController {
     }
   }
 
-  /// Makes the peers of these links disconnect.
+  /// Makes the peers of the chosen links disconnect.
   package func disconnectPeers(where isChosen: (ConnectionHandle) -> Bool = { _ in true }) {
     for end in links where isChosen(end.handle) {
       if let other = end.other { end.link?.terminate(from: other, .remoteUserTerminated) }
     }
   }
 
-  /// Connects to a host that advertises in the same air, without a host of its own.
+  /// Connects to a host that advertises in the same virtual air. This controller needs no host of its own.
   package func connect(to address: DeviceAddress) {
     outbox.removeAll()
     state.initiation = Initiation(

@@ -2,7 +2,7 @@ public import BLEStack
 public import BLEWire
 import JSONText
 
-/// A text that describes a device: its name, its attributes, and the security they need.
+/// A text that describes a device: its name, its attributes, and the security that they require.
 ///
 /// ```
 /// # A comment: a line that starts with a number sign.
@@ -28,6 +28,8 @@ public struct DeviceFile: Sendable {
 
   private typealias Fault = AttributeText.Fault
 
+  /// Parses a text.
+  ///
   /// - Throws: an error with the line that cannot be parsed, or contradicts others.
   public init(parsing text: some StringProtocol) throws(DeviceFileError) {
     var number = 0
@@ -191,6 +193,8 @@ public struct DeviceFileError: Error, Hashable, Sendable, CustomStringConvertibl
   public var line: Int
   public var reason: String
 
+  /// Creates an error.
+  ///
   /// - Parameters:
   ///   - line: the line in the file, from 1.
   ///   - reason: may quote the file; control characters are replaced to protect the terminal.
@@ -202,9 +206,9 @@ public struct DeviceFileError: Error, Hashable, Sendable, CustomStringConvertibl
   public var description: String { line > 0 ? "line \(line): \(reason)" : reason }
 }
 
-/// An attribute as a text describes it.
+/// An attribute as described in a text.
 package struct WrittenAttribute: Hashable, Sendable {
-  /// Its handle; for a service declaration, the range up to the end of the group.
+  /// Handle of the attribute; for a service declaration, the range from its handle to the end of the group.
   package var range: HandleRange
   package var type: BluetoothUUID
   package var value: [UInt8]
@@ -222,10 +226,10 @@ package struct WrittenAttribute: Hashable, Sendable {
 package enum AttributeText {
   /// Maximum number of attributes in a text.
   package static let limit = 10_000
-  /// Maximum number of bytes that words describe: a frame of 65,535 with its headers.
+  /// Maximum number of bytes in a list of words: a frame of 65,535 bytes with its headers.
   private static let byteLimit = 65_600
 
-  /// The reason of an error, without its line.
+  /// Reason of an error, without the line.
   package struct Fault: Error {
     package let reason: String
     package init(_ reason: String) { self.reason = reason }
@@ -253,7 +257,7 @@ package enum AttributeText {
     return AttributeHandle(value)
   }
 
-  /// Parses bytes such as `1b0300`, `02....`, in which two points are any byte (`nil`), and `0bff*20`.
+  /// Parses bytes such as `1b0300`, `02....` and `0bff*20`. Two points mean any byte (`nil`).
   package static func octets(_ words: some Sequence<some StringProtocol>) throws(Fault) -> [UInt8?] {
     var octets: [UInt8?] = []
     for word in words {

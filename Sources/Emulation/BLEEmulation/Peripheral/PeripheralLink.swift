@@ -1,15 +1,15 @@
 public import BLEStack
 public import BLEWire
 
-/// The peripheral's end of a connection: L2CAP and ATT on a bearer.
+/// The peripheral's end of a connection. Processes L2CAP and ATT, and sends through a bearer.
 public final class PeripheralLink {
-  /// The result of pushing a value.
+  /// Result of `push`.
   public enum PushOutcome: Hashable, Sendable {
     /// The value is queued or sent.
     case queued
     /// The central has not subscribed, or the link is about to end.
     case notSubscribed
-    /// An indication is outstanding; only one may be. Core 5.4, Vol 3, Part F, 3.3.2.
+    /// An indication is outstanding, and only one is allowed at a time. Core 5.4, Vol 3, Part F, 3.3.2.
     case awaitsConfirmation
     /// The link's queue is full and the value was not queued. `roomAvailable` is called when there is room
     /// again.
@@ -26,18 +26,18 @@ public final class PeripheralLink {
   /// Number of invalid PDUs and frames that were dropped.
   public private(set) var faults = 0
 
-  /// Reason for ending the link, to be sent to the central.
+  /// Reason for ending the link. Sent to the central.
   private var endReason: HCIStatus?
   private var isLeaving = false
 
-  /// Grouped in one property, because each access to a property of a class is checked for exclusivity.
+  /// Grouped in one property, because Swift checks each access to a property of a class for exclusivity.
   fileprivate struct Attributes {
     var server: ATTServer
     var database: GATTServerDatabase
   }
 
   private var attributes: Attributes
-  /// Answers ATT PDUs instead of the server, if the device is scripted.
+  /// Answers ATT PDUs instead of the server, if set. For scripted devices.
   private var answerer: ((Span<UInt8>) -> [[UInt8]])?
   private var recombiner = L2CAPRecombiner()
   /// Reused buffer for one frame. Moved out while in use, because sending may reenter.
@@ -76,7 +76,7 @@ public final class PeripheralLink {
   /// The peripheral's attributes with their current values.
   public var database: GATTServerDatabase { attributes.database }
 
-  /// Replaces a value without a permission check: the device itself changes it.
+  /// Replaces a value on behalf of the device itself, without a permission check.
   ///
   /// - Precondition: the handle exists and the value fits.
   public func setValue(_ value: Span<UInt8>, of handle: AttributeHandle) {
@@ -94,7 +94,7 @@ public final class PeripheralLink {
     attributes.server.isSubscribed(to: valueHandle, push, in: attributes.database)
   }
 
-  /// Sends a value if the central has subscribed; truncated to ATT_MTU − 3 bytes.
+  /// Sends a value if the central has subscribed. The value is truncated to ATT_MTU − 3 bytes.
   @discardableResult
   public func push(
     _ push: ServerPush = .notification, of valueHandle: AttributeHandle, value: Span<UInt8>
@@ -115,8 +115,8 @@ public final class PeripheralLink {
     }
   }
 
-  /// Replaces the device's attributes. Sends Service Changed for all handles if the central has subscribed to
-  /// it.
+  /// Replaces the device's attributes. If the central has subscribed to Service Changed, sends it for all
+  /// handles.
   public func change(to services: [GATTServiceDescription]) {
     let changed = GATTServerDatabase(services)
     attributes.server.databaseChanged(from: attributes.database, to: changed)
@@ -136,7 +136,7 @@ public final class PeripheralLink {
     send(pdu.span, on: ATT.channelID)
   }
 
-  /// Requests other connection parameters from the central. Core 5.4, Vol 3, Part A, 4.20.
+  /// Requests new connection parameters from the central. Core 5.4, Vol 3, Part A, 4.20.
   ///
   /// - Parameters:
   ///   - interval: the requested range, in units of 1.25 ms.
@@ -158,8 +158,8 @@ public final class PeripheralLink {
 
   /// Ends the link after the queued packets. The central receives this reason.
   ///
-  /// With Connection Timeout the device disappears without sending a packet. The central detects that by its
-  /// supervision timeout; at the pace `.air` this takes as long as the timeout.
+  /// With Connection Timeout, the device disappears without sending a packet. The central detects this by its
+  /// supervision timeout, which takes its full time at the pace `.air`.
   public func disconnect(_ reason: HCIStatus) {
     guard !isLeaving else { return }
     isLeaving = true
@@ -170,14 +170,14 @@ public final class PeripheralLink {
   public var isEncrypted: Bool { pairing?.isEncrypted ?? false }
   public var isAuthenticated: Bool { pairing?.isAuthenticated ?? false }
 
-  /// Returns the key for the central's encryption request, or `nil` if no key has these numbers.
+  /// Returns the key for the central's encryption request, or `nil` if no key has this Rand and EDIV.
   func key(_ random: UInt64, _ diversifier: UInt16) -> UInt128? { pairing?.key(random, diversifier) }
 
   func encryptionEnded(_ status: HCIStatus) {
     send(pairing?.encryptionEnded(status, now: now) ?? [])
   }
 
-  /// When the Security Manager times out.
+  /// Time at which the Security Manager times out.
   var securityDeadline: MonotonicTime? { pairing?.deadline }
 
   func expireSecurity(now: MonotonicTime) { send(pairing?.expire(now: now) ?? []) }
@@ -232,7 +232,7 @@ public final class PeripheralLink {
     }
   }
 
-  /// Passes all further ATT PDUs to `body`, and sends the PDUs that it returns.
+  /// Passes all further ATT PDUs to `body`, and sends the PDUs that `body` returns.
   package func answerATT(_ body: @escaping (Span<UInt8>) -> [[UInt8]]) { answerer = body }
 
   package func sendATT(_ pdu: Span<UInt8>) { send(pdu, on: ATT.channelID) }
@@ -252,7 +252,7 @@ public final class PeripheralLink {
         return refusal
       }
       if frame.count > L2CAPFrame.headerByteCount {
-        // A refused request with several writes has stored none of them.
+        // A refused request with several writes has stored no value.
         if frame[L2CAPFrame.headerByteCount] == ATTOpcode.errorResponse.rawValue {
           written.removeAll(keepingCapacity: true)
         }
@@ -260,7 +260,7 @@ public final class PeripheralLink {
       }
       swap(&frame, &scratch)
     case .response:
-      // The only request that peripherals send. On an error the MTU stays unchanged.
+      // Exchange MTU is the only request that peripherals send. On an error the MTU stays unchanged.
       if opcode == .exchangeMTUResponse, let response = try? ExchangeMTU(validating: pdu) {
         attributes.server.exchangedMTU(peerMTU: response.mtu)
       }
@@ -271,8 +271,8 @@ public final class PeripheralLink {
     }
   }
 
-  /// Rejects a signalling request with Command Reject, "not understood": a peripheral supports no such
-  /// requests.
+  /// Rejects a signalling request with Command Reject, "not understood", because a peripheral supports no
+  /// signalling requests.
   ///
   /// Core 5.4, Vol 3, Part A, 4.1.
   private func acceptSignal(_ payload: Span<UInt8>) {
@@ -378,7 +378,8 @@ package protocol PeripheralBearer: AnyObject {
   var now: MonotonicTime { get }
   /// Whether more values may be sent.
   var hasRoom: Bool { get }
-  /// Whether too many responses are queued because the central does not read them. No more may then be added.
+  /// Whether too many responses are queued because the central does not read them. If so, no response may be
+  /// added.
   var isOverfull: Bool { get }
 
   /// Sends one L2CAP frame including its header.
@@ -388,7 +389,7 @@ package protocol PeripheralBearer: AnyObject {
 extension LinkEnd: PeripheralBearer {
   var parameters: LinkParameters? { link?.parameters }
   var now: MonotonicTime { link?.air.now ?? MonotonicTime(nanoseconds: 0) }
-  /// Whether too many responses are queued, so that no more may be added.
+  /// Whether too many responses are queued. If so, no response may be added.
   var isOverfull: Bool { link?.isOverfull(end: self) ?? false }
 
   func send(frame: Span<UInt8>) { send(frame, .firstFlushable) }

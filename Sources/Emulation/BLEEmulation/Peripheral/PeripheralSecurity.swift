@@ -4,7 +4,7 @@ import Synchronization
 
 /// Pairing configuration and bonds of an emulated peripheral. The bonds are kept when a link ends.
 ///
-/// No user is involved: the peripheral types and shows the passkey of its configuration, and confirms every
+/// No user is involved: the peripheral shows and types the passkey of its configuration, and confirms every
 /// numeric comparison.
 public final class PeripheralSecurity: Sendable {
   public let configuration: PairingConfiguration
@@ -34,7 +34,7 @@ public final class PeripheralSecurity: Sendable {
   /// Creates the security of a peripheral.
   ///
   /// - Parameters:
-  ///   - configuration: its passkey is both shown and typed.
+  ///   - configuration: pairing configuration. Its passkey is both shown and typed.
   ///   - makeKeyPair: required for Secure Connections; `nil` for legacy pairing.
   public init(
     _ configuration: PairingConfiguration, makeKeyPair: (@Sendable () -> any P256KeyAgreement)? = nil
@@ -84,8 +84,8 @@ struct LinkSecurity {
   private let own: DeviceAddress
   private let peer: DeviceAddress
   private var pairing: Pairing?
-  /// Whether the central has not responded for 30 s. Pairing then stays disabled on this link. Core 5.4, Vol
-  /// 3, Part H, 3.4.
+  /// Whether a pairing timed out because the central did not respond for 30 s. No further pairing is then
+  /// allowed on this link. Core 5.4, Vol 3, Part H, 3.4.
   private(set) var hasTimedOut = false
   private var bond: Bond?
   private(set) var isEncrypted = false
@@ -104,7 +104,7 @@ struct LinkSecurity {
     ATTSecurity(bond, isEncrypted: isEncrypted)
   }
 
-  /// When to call `expire`.
+  /// Next time to call `expire`.
   var deadline: MonotonicTime? { pairing?.deadline }
 
   mutating func expire(now: MonotonicTime) -> [SecurityManagerPDU] {
@@ -124,7 +124,7 @@ struct LinkSecurity {
     return perform(now)
   }
 
-  /// Returns the key that a central encrypts with, or `nil` if no key has these numbers.
+  /// Returns the key that a central encrypts with, or `nil` if no key has this Rand and EDIV.
   func key(_ random: UInt64, _ diversifier: UInt16) -> UInt128? {
     if let key = pairing?.key { return key }
     return bond?.localKey(random: random, diversifier: diversifier)
@@ -196,10 +196,10 @@ public struct PeripheralProtection: Hashable, Sendable {
   }
 
   public var level: Level
-  /// The passkey that the device shows (as if printed on it) and types, 0 … 999,999.
+  /// Passkey that the device shows and types, 0 … 999,999. It is fixed, as if printed on the device.
   public var passkey: UInt32
-  /// By default the device shows a passkey if it requires authentication; otherwise it has no input or
-  /// output.
+  /// Input and output of the device. By default, a display if the device requires authentication, otherwise
+  /// none.
   public var capability: Capability
   public var kind = Kind.secureConnections
 
@@ -212,8 +212,8 @@ public struct PeripheralProtection: Hashable, Sendable {
   /// Whether a pairing can reach the level: a device without input and output cannot be authenticated.
   public var isPossible: Bool { level == .encrypted || capability != .none }
 
-  /// Returns the pairing configuration of a device with this identity. It distributes all of its keys, and
-  /// accepts the central's signing key.
+  /// Returns the pairing configuration of a device with this identity. The device distributes all of its
+  /// keys, and accepts the central's signing key.
   func configuration(_ identity: DeviceIdentity) -> PairingConfiguration {
     var requirements: AuthenticationRequirements = [.bonding]
     if level == .authenticated { requirements.insert(.authenticated) }
@@ -233,7 +233,7 @@ extension PeripheralSecurity {
   ///
   /// - Parameters:
   ///   - protection: the device's requirements and capabilities.
-  ///   - address: its identity address.
+  ///   - address: the device's identity address.
   ///   - makeKeyPair: required for Secure Connections; `nil` for legacy pairing.
   public convenience init(
     _ protection: PeripheralProtection, of address: DeviceAddress,

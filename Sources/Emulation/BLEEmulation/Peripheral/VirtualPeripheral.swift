@@ -13,11 +13,13 @@ public struct Advertisement: Hashable, Sendable {
   /// Time between advertisements.
   public var interval: Duration
   public var data: [UInt8]
-  /// Response to active scanners; empty for none.
+  /// Response to active scanners; empty for no response.
   public var scanResponse: [UInt8]
   /// Signal strength that scanners report, in dBm.
   public var rssi: Int8
 
+  /// Creates an advertisement.
+  ///
   /// - Precondition: data and scan response have at most 31 bytes each.
   public init(
     address: DeviceAddress, kind: Kind = .connectable, interval: Duration = .milliseconds(100),
@@ -36,11 +38,11 @@ public struct Advertisement: Hashable, Sendable {
 
 /// An emulated device behind a `VirtualController`: its advertisement, attributes and behaviour.
 ///
-/// The controller makes all calls and passes the time. To send, use the `PeripheralLink`.
+/// The controller calls all methods and passes the time. Values are sent with the `PeripheralLink`.
 public protocol VirtualPeripheral: AnyObject {
   /// The advertisement; `nil` while the device does not advertise. Not read while a central is connected.
   var advertisement: Advertisement? { get }
-  /// When the device stops advertising until its next link; `nil` for never.
+  /// Time at which the device stops advertising until its next link; `nil` for never.
   var advertisingEnd: MonotonicTime? { get }
   /// The attributes. Read when the controller is created, and when a central connects after
   /// `attributesVersion` has changed.
@@ -64,7 +66,7 @@ public protocol VirtualPeripheral: AnyObject {
   /// Called when a link whose queue was full has room again.
   func roomAvailable(_ link: PeripheralLink, now: MonotonicTime)
 
-  /// When to call `expired`, which must set a later time. Only read while a central is connected.
+  /// Next time to call `expired`, which must set a later time. Read only while a central is connected.
   var deadline: MonotonicTime? { get }
   func expired(_ link: PeripheralLink, now: MonotonicTime)
 }

@@ -100,8 +100,8 @@ public struct VirtualOption: Hashable, Sendable {
 /// The kind of peripheral comes first, then options in any order, separated by commas. `VirtualOption.all` lists
 /// them, and `ringtap help virtual` prints them.
 ///
-/// Without wearer options, a ring's wearer is at rest with exactly 72 beats per minute. With any of them the
-/// wearer breathes and has a heart rate that matches the motion; see `Wearer`.
+/// Without wearer options, a ring's wearer is at rest with exactly 72 beats per minute. With any wearer
+/// option, the wearer breathes and has a heart rate that matches the motion; see `Wearer`.
 ///
 /// Sensors are `heart-rate`, `thermometer`, `core`, `cycling` and `polar`. To put several peripherals in range
 /// of each other, join them with `+`: `ring,rate=75+heart-rate+polar,real-time`.
@@ -112,7 +112,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     case thermometer, core, cycling, polar
   }
 
-  /// Reason why a text is not a valid specification, for the user.
+  /// Reason why a text is not a valid specification. Shown to the user.
   public struct ParseError: Error, Hashable, Sendable, CustomStringConvertible {
     public let description: String
   }
@@ -147,7 +147,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public var body = BodyTime()
   /// Probability that an optical reading of a ring is missing.
   public var dropoutRate = 0.0
-  /// How long a ring advertises after a link; `nil` to advertise until a central connects.
+  /// Time for which a ring advertises after a link; `nil` to advertise until a central connects.
   public var sleepsAfter: Duration?
   public var malformedEvery: Int?
   public var disconnectAfter: Int?
@@ -158,7 +158,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public var attributes = RingAttributes()
   public var offBodyEvery: Int?
   public var unit = TemperatureMeasurement.Unit.celsius
-  /// The security that the device requires; `nil` for none.
+  /// The security that the device requires; `nil` for no security.
   public var protection: PeripheralProtection? { security.protection }
   private var security = SecurityFields()
   /// The specifications after a `+`: devices in the same virtual air.
@@ -343,9 +343,9 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
 
   // MARK: Results
 
-  /// Creates new peripherals. A single one has the name and address of its kind.
+  /// Creates new peripherals. A single peripheral has the name and address of its kind.
   ///
-  /// - Parameter keyPairs: required for Secure Connections; without it, protected devices use legacy pairing.
+  /// - Parameter keyPairs: required for Secure Connections; if `nil`, protected devices use legacy pairing.
   public func makePeripherals(
     keyPairs: (@Sendable () -> any P256KeyAgreement)? = nil
   ) -> [any VirtualPeripheral] {
@@ -402,7 +402,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
       peripherals: makePeripherals(keyPairs: keyPairs))
   }
 
-  /// Creates a controller in a virtual air of its own with the peripherals.
+  /// Creates a controller in a new virtual air with the peripherals.
   public func makeController(
     keyPairs: (@Sendable () -> any P256KeyAgreement)? = nil
   ) -> VirtualController {
@@ -413,7 +413,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
 
   private func ring(_ number: Int) -> EmulatedRing.Configuration {
     var ring = EmulatedRing.Configuration()
-    // Fast enough for useful recordings, and within a link's capacity.
+    // This default is fast enough for useful recordings, and within a link's capacity.
     ring.notificationsPerSecond = rate ?? 300
     ring.notificationLimit = count
     ring.behaviour = behaviour
@@ -474,7 +474,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     return EmulatedSensor(model, sensor)
   }
 
-  /// Replaces the lowest two bytes with the device's number from 1, as in the names.
+  /// Returns the address with the device's number, from 1 as in the names, in the lowest two bytes.
   private static func address(_ base: DeviceAddress, _ number: Int) -> DeviceAddress {
     DeviceAddress(bits: base.bits & ~0xFFFF | UInt64(number + 1), type: base.type)
   }

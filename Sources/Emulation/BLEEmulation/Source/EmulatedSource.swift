@@ -3,9 +3,9 @@ public import BLEWire
 
 /// A device that notifies as fast as the link allows, or at a given rate, for measurements.
 ///
-/// It has one service. The first characteristic (notify) sends from the subscription until the end of the
-/// link or of the subscription; the second (read, write, write without response) stores written values. A
-/// sent value, with all numbers little-endian:
+/// The device has one service. The first characteristic (notify) sends from the subscription until the end of
+/// the link or of the subscription. The second characteristic (read, write, write without response) stores
+/// written values. Format of a sent value, with all numbers little-endian:
 ///
 /// | bytes | content |
 /// |---|---|
@@ -14,7 +14,7 @@ public import BLEWire
 /// | the rest | each byte is the low byte of sequence number plus its position in the value |
 ///
 /// In real time the clock is CLOCK_MONOTONIC. A value that exceeds the MTU is truncated. Nothing is dropped:
-/// while the link's queue is full the source waits, and is late if it has a rate.
+/// while the link's queue is full the source waits, so its rate may drop.
 public final class EmulatedSource: VirtualPeripheral {
   public struct Configuration: Hashable, Sendable {
     public var name = "ringtap source"
@@ -35,9 +35,9 @@ public final class EmulatedSource: VirtualPeripheral {
   public static let store = BluetoothUUID(high: 0x7D1A_0003_6F2B_4C58, low: 0x9A3E_5249_4E47_5441)
 
   public static let payloadByteCounts = 4...512
-  /// Minimum size of a value that contains a time, in bytes.
+  /// Minimum size in bytes of a value with a time.
   private static let timedByteCount = 12
-  /// Number of notifications per millisecond on a link that is never full.
+  /// Number of notifications to send per millisecond on a link that is never full.
   private static let batch = 16
   private static let batchInterval = Duration.milliseconds(1)
 
@@ -57,7 +57,7 @@ public final class EmulatedSource: VirtualPeripheral {
     let start: MonotonicTime
     /// Number of notifications sent in this subscription.
     var sent = 0
-    /// When the next notification is due; `nil` while the link is full.
+    /// Time at which the next notification is due; `nil` while the link is full.
     var next: MonotonicTime?
   }
 

@@ -446,6 +446,7 @@ extension HostError {
 
 extension KernelKeys {
   /// Reads the keys of an adapter.
+  ///
   /// - Returns: `nil` if the lists cannot be read.
   init?(of adapter: String) {
     let folder = "/sys/kernel/debug/bluetooth/\(adapter)"

@@ -5,8 +5,8 @@ import Physiology
 ///
 /// All signals are functions of time, except for small noise from a generator with a fixed seed.
 public struct Wearer: Hashable, Sendable {
-  /// An activity with its usual steps per minute and a matching pulse. Tudor-Locke et al., Br. J. Sports Med.
-  /// 52(12), 776–788, 2018: 100 is a moderate walk, and from 130 on people tend to run.
+  /// An activity with its usual steps per minute and a matching pulse. 100 steps per minute are a moderate
+  /// walk, and from 130 on people tend to run: Tudor-Locke et al., Br. J. Sports Med. 52(12), 776–788, 2018.
   public enum Motion: String, CaseIterable, Hashable, Sendable {
     case rest, walk, run
 
@@ -21,14 +21,14 @@ public struct Wearer: Hashable, Sendable {
     }
   }
 
-  /// Reason why an option's value is invalid, for the user.
+  /// Reason why an option's value is invalid. Shown to the user.
   public struct Refusal: Error, Hashable, Sendable {
     /// The valid range.
     public let range: String
   }
 
-  /// Heart rate. Rises from the lower to the upper bound and falls back each minute; `nil` for the motion's
-  /// default.
+  /// Heart rate in beats per minute. Rises from the lower to the upper bound and falls back each minute;
+  /// `nil` for the motion's default.
   public var beatsPerMinute: ClosedRange<Double>?
   /// Amplitude of the heart rate's variation by breathing and a slow wave, as a fraction of the rate: 0 …
   /// 0.4.
@@ -43,13 +43,13 @@ public struct Wearer: Hashable, Sendable {
   /// Amplitude of the optical pulse relative to that of a warm finger: 0 … 1. The noise is a hundredth of a
   /// warm finger's pulse.
   public var perfusion = 1.0
-  /// Interval in seconds at which the sensor is off the skin for `liftSeconds`; `nil` for never.
+  /// Interval in seconds at which the sensor is lifted off the skin for `liftSeconds`; `nil` for never.
   public var liftedEverySeconds: Double?
-  /// Time after which the sensor is taken off for good; `nil` for never.
+  /// Time in seconds after which the sensor is permanently taken off; `nil` for never.
   public var takenOffAfterSeconds: Double?
-  /// Time from an R wave to the foot of its pulse at the finger.
+  /// Time in seconds from an R wave to the foot of its pulse at the finger.
   public var transitSeconds = 0.2
-  /// Degree to which breathing modulates the light: 1, or 0 for none.
+  /// Degree to which breathing modulates the light: 1, or 0 for no modulation.
   var breathing = 1.0
 
   public static let liftSeconds = 5.0
@@ -72,7 +72,7 @@ public struct Wearer: Hashable, Sendable {
 
   /// Sets an option of `virtual:` or `ringtap emulate`, such as `heart-rate` to `64-80`.
   ///
-  /// - Throws: the valid range.
+  /// - Throws: A refusal with the valid range.
   public mutating func set(_ option: String, _ text: String) throws(Refusal) {
     switch option {
     case "heart-rate":
@@ -111,9 +111,11 @@ public struct Wearer: Hashable, Sendable {
 struct WearerLight {
   /// Fraction of the light that remains when the ring is off the skin.
   private static let ambientShare = 0.12
-  /// Fraction of a beat at which the systolic peak ends. The rest is stretched to the length of the beat.
+  /// Fraction of a beat at which the systolic peak ends. The remaining fraction is stretched to the length of
+  /// the beat.
   private static let systole = 0.25
-  /// Heights of an ectopic beat, before which the heart could not fill completely, and of the beat after it.
+  /// Height of an ectopic beat, before which the heart could not fill completely. `laterHeight` is the height
+  /// of the beat after it.
   private static let ectopicHeight = 0.4
   private static let laterHeight = 1.15
   /// Modulation of pulse height and baseline by breathing, as fractions of the pulse.
@@ -133,7 +135,7 @@ struct WearerLight {
     (self.wearer, rhythm, self.motion) = (wearer, wearer.rhythm, motion)
   }
 
-  /// Returns the light in counts, without noise.
+  /// Returns the light at a time, in counts, without noise.
   ///
   /// - Parameters:
   ///   - low: the light at the foot of a pulse.
@@ -143,7 +145,7 @@ struct WearerLight {
     if let lift, lift < Wearer.liftSeconds {
       return low * Self.ambientShare + 0.1 * swing * sineAndCosine(turns: seconds / 3.1).sine
     }
-    // After a lift the finger refills with blood, and the ring settles.
+    // After a lift the finger refills with blood, and the position of the ring settles.
     let settling = lift.map { 4 / square(1 + ($0 - Wearer.liftSeconds) / 0.5) } ?? 0
     let breath =
       wearer.breathing > 0
@@ -154,14 +156,14 @@ struct WearerLight {
     return low + swing * (wearer.perfusion * blood + motion.artefact(at: seconds) + settling)
   }
 
-  /// Seconds since the ring was last lifted.
+  /// Returns the number of seconds since the ring was last lifted, or `nil` if it was never lifted.
   private func sinceLift(_ seconds: Double) -> Double? {
     if let end = wearer.takenOffAfterSeconds, seconds >= end { return 0 }
     guard let every = wearer.liftedEverySeconds, seconds >= every else { return nil }
     return seconds - (seconds / every).rounded(.down) * every
   }
 
-  /// Returns blood volume in the vessel at this distance from the heart: 0 … `laterHeight`.
+  /// Returns the relative blood volume at a time, 0 … `laterHeight`.
   private func pulse(at seconds: Double) -> Double {
     let phase = rhythm.phase(at: seconds)
     // Without ectopic beats all beats have the same length.
@@ -179,7 +181,7 @@ struct WearerLight {
     return rhythm.isEctopic(number - 1) ? Self.laterHeight * height : height
   }
 
-  /// Returns the height of the pulse.
+  /// Returns the relative height of the pulse at a position within the beat.
   ///
   /// - Parameter share: position within the beat, 0 … 1.
   private static func height(_ share: Double) -> Double {
@@ -201,10 +203,10 @@ func square(_ x: Double) -> Double { x * x }
 ///
 /// The same strides disturb the light, but not in proportion to any axis: tissue and ring respond differently
 /// to each harmonic, and the fit of the ring drifts. The artefact is therefore correlated with the
-/// acceleration without being a multiple of it. Both also have an independent component. In root mean
-/// squares, the artefact is twice the pulse when walking and three times when running. At four times,
-/// `PulseTracker` has twice the error that it has on real treadmill runs (those of Zhang, Pi, Liu, TROIKA,
-/// IEEE Trans. Biomed. Eng. 62(2), 2015).
+/// acceleration without being a multiple of it. Artefact and acceleration also have independent components.
+/// In root mean squares, the artefact is twice the pulse when walking and three times the pulse when running.
+/// At four times, `PulseTracker` has twice the error that it has on real treadmill runs (the recordings of
+/// Zhang, Pi, Liu, TROIKA, IEEE Trans. Biomed. Eng. 62(2), 2015).
 struct WearerMotion {
   private typealias Harmonics = InlineArray<4, (size: Double, turns: Double)>
 
@@ -213,7 +215,7 @@ struct WearerMotion {
   private static let y: Harmonics = [(0.30, 0.40), (0.80, 0.05), (0.10, 0.75), (0.30, 0.20)]
   private static let z: Harmonics = [(0.20, 0.15), (0.40, 0.55), (0.20, 0.90), (0.15, 0.45)]
   private static let light: Harmonics = [(0.45, 0.22), (0.70, 0.48), (0.25, 0.67), (0.20, 0.11)]
-  /// Time that a hand needs to start or stop moving.
+  /// Time in seconds that a hand needs to start or stop moving.
   private static let rampSeconds = 2.0
 
   /// Amplitudes of the acceleration, in g, and of the artefact, relative to a warm finger's pulse.
@@ -232,8 +234,8 @@ struct WearerMotion {
     boutSeconds = wearer.boutSeconds
   }
 
-  /// Returns acceleration of the hand in g, including gravity. The hand turns slowly, so that gravity shifts
-  /// between the axes.
+  /// Returns the acceleration of the hand in g, including gravity. The hand turns slowly, so that gravity
+  /// shifts between the axes.
   func force(at seconds: Double) -> (x: Double, y: Double, z: Double) {
     let x = 0.5 * Self.sway(seconds / 7)
     let y = 0.4 * Self.sway(seconds / 5 + 0.3)
@@ -242,7 +244,7 @@ struct WearerMotion {
     return (x + moved.x, y + moved.y, z + moved.z)
   }
 
-  /// Returns a wave of amplitude 1 and period 1: one parabola per half, approximately a sine.
+  /// Returns the value of a wave of amplitude 1 and period 1: one parabola per half, approximately a sine.
   private static func sway(_ turns: Double) -> Double {
     let phase = turns - turns.rounded(.down)
     let half = phase < 0.5 ? phase * 2 : phase * 2 - 1
@@ -250,7 +252,7 @@ struct WearerMotion {
     return phase < 0.5 ? arch : -arch
   }
 
-  /// Returns acceleration without gravity, in g.
+  /// Returns the acceleration of the hand without gravity, in g.
   func acceleration(at seconds: Double) -> (x: Double, y: Double, z: Double) {
     let size = sizes.acceleration * strength(seconds)
     guard size > 0 else { return (0, 0, 0) }
@@ -260,24 +262,25 @@ struct WearerMotion {
     )
   }
 
-  /// Returns the artefact in the light, relative to a warm finger's pulse.
+  /// Returns the motion artefact in the light, relative to a warm finger's pulse.
   fileprivate func artefact(at seconds: Double) -> Double {
     let size = sizes.light * strength(seconds)
     guard size > 0 else { return 0 }
     let fit = 1 + 0.3 * sineAndCosine(turns: seconds / 17).sine
     let late = 0.06 * sineAndCosine(turns: seconds / 23).sine
     let wave = Self.sum(Self.light, strides(seconds) - late)
-    // Compressed tissue yields less.
+    // Compressed tissue changes the light less.
     return size * fit * (wave - 0.15 * wave * abs(wave))
   }
 
-  /// Returns the maximum of the independent noise: in the light, relative to a warm finger's pulse, and in g.
+  /// Returns the amplitudes of the independent noise: in the light, relative to a warm finger's pulse, and in
+  /// the acceleration, in g.
   func noise(at seconds: Double) -> (light: Double, acceleration: Double) {
     let strength = strength(seconds)
     return (0.15 * sizes.light * strength, 0.1 * sizes.acceleration * strength)
   }
 
-  /// Returns the number of strides since the start.
+  /// Returns the number of strides since the start. May be fractional.
   private func strides(_ seconds: Double) -> Double {
     strideRate * seconds + 0.05 * sineAndCosine(turns: seconds / 11.3).sine
       + 0.015 * sineAndCosine(turns: seconds / 4.7).sine
@@ -308,8 +311,8 @@ struct WearerMotion {
 
 /// The relation between an emulated sensor's clock and the time of its wearer's body.
 ///
-/// By default both start with the sensor's stream. Sensors in the same virtual air with `isShared` are on the
-/// same body: with the same wearer options they have the same beats and the same steps.
+/// By default both times start with the sensor's stream. Sensors in the same virtual air with `isShared` are
+/// on the same body: with the same wearer options they measure the same beats and the same steps.
 public struct BodyTime: Hashable, Sendable {
   /// Whether the body's time is the time of the virtual air.
   public var isShared = false
@@ -324,7 +327,7 @@ public struct BodyTime: Hashable, Sendable {
 
   /// Sets an option of `virtual:` if it is one of a clock.
   ///
-  /// - Throws: the valid range.
+  /// - Throws: A refusal with the valid range.
   mutating func set(_ option: String, _ text: String) throws(Wearer.Refusal) -> Bool {
     switch option {
     case "late": lateSeconds = try Wearer.number(text, 0...10_000, "milliseconds, 0 … 10000,") / 1_000
@@ -338,7 +341,7 @@ public struct BodyTime: Hashable, Sendable {
   /// Starts the sensor's clock at 0.
   mutating func begin(at now: MonotonicTime) { start = start(at: now) }
 
-  /// Returns the body's time in seconds if the sensor's clock starts now.
+  /// Returns the body's time, in seconds, when the sensor's clock is 0, if the clock starts now.
   func start(at now: MonotonicTime) -> Double {
     (isShared ? Double(now.nanoseconds) / 1e9 : 0) - lateSeconds
   }

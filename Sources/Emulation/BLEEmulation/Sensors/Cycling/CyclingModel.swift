@@ -14,9 +14,9 @@ public struct CyclingModel: SensorModel {
   public var address = DeviceAddress(bits: 0x70CB_0D00_1816, type: .public)
   public var batteryPercent: UInt8 = 93
 
-  /// Number of crank revolutions.
+  /// Number of crank revolutions since the start.
   private var turns = 0.0
-  /// Time of the previous tick.
+  /// Time of the previous tick, in seconds.
   private var seconds = 0.0
   private var wheel = CyclingSpeed.Wheel(revolutions: 0, lastEventTicks: 0)
   private var crank = CyclingSpeed.Crank(revolutions: 0, lastEventTicks: 0)
@@ -62,7 +62,7 @@ public struct CyclingModel: SensorModel {
     return [SensorValue(.cscMeasurement, CyclingSpeed(wheel: wheel, crank: crank).octets)]
   }
 
-  /// When the last complete revolution ended, in 1/1024 s.
+  /// Returns the time at which the last complete revolution ended, in 1/1024 s.
   private func ticks(since turns: Double, _ perSecond: Double) -> UInt16 {
     let rest = turns.truncatingRemainder(dividingBy: 1) / perSecond
     return UInt16(truncatingIfNeeded: Int(max(0, seconds - rest) * 1024))

@@ -12,7 +12,8 @@ public struct HeartRhythm: Hashable, Sendable {
   public static let breathsPerSecond = 0.25
   public static let slowWavesPerSecond = 0.1
 
-  /// Mean rate. Rises from the lower to the upper bound and falls back each minute; the bounds may be equal.
+  /// Mean rate in beats per minute. Rises from the lower to the upper bound and falls back each minute; the
+  /// bounds may be equal.
   public var beatsPerMinute: ClosedRange<Double>
   /// Amplitudes of the modulation by breathing and the slow wave, as fractions of the mean rate; together
   /// below 0.5.
@@ -22,7 +23,7 @@ public struct HeartRhythm: Hashable, Sendable {
   /// compensatory pause restores the normal times; two premature beats never follow each other.
   public var ectopicShare = 0.0
 
-  /// How early an ectopic beat is, as a fraction of an interval.
+  /// Time by which an ectopic beat is early, as a fraction of an interval.
   public static let prematurity = 0.35
 
   /// Creates a rhythm.
@@ -30,7 +31,7 @@ public struct HeartRhythm: Hashable, Sendable {
   /// - Parameter beatsPerMinute: the range of the mean rate.
   public init(beatsPerMinute: ClosedRange<Double> = 64...80) { self.beatsPerMinute = beatsPerMinute }
 
-  /// Returns the mean rate as a strap shows it, without beat-to-beat variation.
+  /// Returns the mean rate in beats per minute, as a strap shows it, without beat-to-beat variation.
   public func beatsPerMinute(at seconds: Double) -> Double {
     triangle(beatsPerMinute, period: Self.periodSeconds, at: seconds)
   }
@@ -54,10 +55,11 @@ public struct HeartRhythm: Hashable, Sendable {
     return Double((hash ^ hash >> 31) >> 11) / Double(1 << 53 as UInt64) < 2 * ectopicShare
   }
 
-  /// Returns the phase at which beat `number` has its R wave.
+  /// Returns the phase at which beat `number` has its R wave, in beats.
   func place(_ number: Int) -> Double { Double(number) - (isEctopic(number) ? Self.prematurity : 0) }
 
-  /// Returns the number of beats since time 0; an integer at each R wave of the sinus rhythm.
+  /// Returns the phase at a time: the number of beats since time 0. It is an integer at each R wave of the
+  /// sinus rhythm.
   func phase(at seconds: Double) -> Double {
     guard breathingShare + slowShare > 0 else { return meanBeats(until: seconds) / 60 }
     let (breathing, slow) = (Self.breathsPerSecond, Self.slowWavesPerSecond)
@@ -99,20 +101,20 @@ struct PulseSignal: Sendable {
   /// Time of the last beat in 1/1024 s.
   private var latest = 0
 
-  /// Restarts at the sensor's time 0. The last beat is then the one at or before that time.
+  /// Restarts at the sensor's time 0. The last beat is then the latest beat at or before that time.
   mutating func restart(_ body: BodyTime = BodyTime()) {
     self.body = body
     beats = Int(rhythm.phase(at: body.seconds(0)).rounded(.down))
     latest = ticks(beats)
   }
 
-  /// Returns the time of a beat by the sensor's clock in 1/1024 s.
+  /// Returns the time of a beat by the sensor's clock, in 1/1024 s.
   private func ticks(_ beat: Int) -> Int {
     Int((body.own(rhythm.beat(beat)) * RRIntervals.ticksPerSecond).rounded())
   }
 
-  /// Returns the intervals that have ended since the last call, in 1/1024 s. They are rounded so that their
-  /// sum is exact.
+  /// Returns the intervals that have ended since the last call, in 1/1024 s. They are rounded in such a way
+  /// that their sum is exact.
   mutating func intervals(until seconds: Double) -> [UInt16] {
     var intervals: [UInt16] = []
     while true {

@@ -4,14 +4,14 @@ public import BLEWire
 
 /// A heart-rate chest strap: Heart Rate Service with control point, Device Information, Battery.
 ///
-/// Heart Rate Service 1.0. Off the body it sends a rate of 0, without contact and without intervals, as real
-/// straps do.
+/// Heart Rate Service 1.0. Off the body, the strap sends a rate of 0, without contact and without intervals,
+/// like real straps.
 public struct StrapModel: SensorModel {
   public var name = "ringtap strap"
   public var address = DeviceAddress(bits: 0x70CB_0D00_180D, type: .public)
   public var location = BodySensorLocation.chest
   public var batteryPercent: UInt8 = 84
-  /// Measurements to send in a cycle instead of the simulated wearer's.
+  /// Measurements to send in a cycle instead of the simulated wearer's measurements.
   public var measurements: [HeartRateMeasurement] = []
   /// Rhythm of the simulated wearer's heart. Starts with the first subscription on a link.
   public var rhythm: HeartRhythm {
@@ -26,7 +26,8 @@ public struct StrapModel: SensorModel {
   private var latest = 0.0
   private var energyStart = 0.0
 
-  /// Heart Rate Service 1.0, 3.1.1.3: about every tenth measurement contains the energy.
+  /// Number of measurements from one that contains the energy expended to the next. Heart Rate Service 1.0,
+  /// 3.1.1.3, recommends about ten.
   private static let energyEvery = 10
   /// Number of bytes for the flags, an 8-bit rate and the energy.
   private static let fixedByteCount = 4
@@ -97,7 +98,8 @@ public struct StrapModel: SensorModel {
       energyExpendedKilojoules: energy, rrIntervals: RRIntervals(beats))
   }
 
-  /// Returns a value whose flags announce a 16-bit rate and the energy, with only one byte after them.
+  /// Returns a value whose flags announce a 16-bit rate and the energy, but with only one byte after the
+  /// flags.
   public func malformed(_ value: SensorValue) -> [UInt8] {
     let flags: HeartRateMeasurement.Flags = [.rateIs16Bit, .hasEnergyExpended]
     return [flags.rawValue, value.octets.count > 1 ? value.octets[1] : 0]

@@ -2,13 +2,13 @@ import BLESensors
 public import BLEStack
 public import BLEWire
 
-/// A Polar sensor: Heart Rate like a strap, and raw ECG, acceleration and PPG through its measurement
+/// A Polar sensor. Sends Heart Rate like a strap, and raw ECG, acceleration and PPG through its measurement
 /// service.
 ///
 /// Online Measurement (2024). ECG frames are plain (type 0); acceleration (type 1) and PPG (type 0) are
 /// compressed. Each tick sends the samples since the last tick, in as many frames as the MTU requires; the
-/// heart rate is sent once per second. The sensor's clock starts with the first link at 2019-01-01, like that
-/// of an H10 when it is switched on. It continues on later links, and advances by one second between two
+/// heart rate is sent once per second. The sensor's clock starts with the first link at 2019-01-01, like the
+/// clock of an H10 that is switched on. It continues on later links, and advances by one second between two
 /// links.
 public struct PolarModel: SensorModel {
   /// The time 2019-01-01 in nanoseconds since 2000.
@@ -18,8 +18,8 @@ public struct PolarModel: SensorModel {
   public var name = "Polar H10 0A1B2C3D"
   public var address = DeviceAddress(bits: 0x70CB_0D00_5C80, type: .public)
   public var batteryPercent: UInt8 = 77
-  /// Seconds of a link after which the sensor stops its streams by itself, as it does on its charger; `nil`
-  /// for never.
+  /// Time in seconds after which the sensor stops its streams on a link, as a real sensor does on its
+  /// charger; `nil` for never.
   public var stopAfterSeconds: Double?
   /// Rhythm of the simulated wearer's heart, for both ECG and heart rate. A beat at s seconds is in the ECG
   /// at `epochNanoseconds` plus s seconds of the sensor's clock.
@@ -28,8 +28,8 @@ public struct PolarModel: SensorModel {
     set { strap.rhythm = newValue }
   }
 
-  /// The wearer whose movement the acceleration shows. If `nil`, the samples count up and down, so that
-  /// receivers can check each one.
+  /// Wearer whose movement is the source of the acceleration. If `nil`, the samples count up and down, so
+  /// that receivers can check each sample.
   public var wearer: Wearer?
 
   private var strap = StrapModel()
@@ -138,7 +138,7 @@ public struct PolarModel: SensorModel {
     return values
   }
 
-  /// Returns a header that ends within its timestamp.
+  /// Returns a truncated header, which ends within its timestamp.
   public func malformed(_ value: SensorValue) -> [UInt8] {
     value.characteristic == PolarUUID.data ? Array(value.octets.prefix(6)) : Array(value.octets.prefix(1))
   }

@@ -5,7 +5,7 @@ import Physiology
 /// A running measurement of an emulated Polar sensor.
 ///
 /// Sample n is a function of n, so that receivers can check it. ECG samples are a function of the sensor's
-/// time, which the frames contain.
+/// time, which is in the frames.
 struct PolarStream: Sendable {
   /// A supported measurement and its parameters.
   struct Offer: Sendable {
@@ -74,7 +74,7 @@ struct PolarStream: Sendable {
     return frames
   }
 
-  /// Returns the number of samples that fit into a frame; at most `count`.
+  /// Returns the number of samples that fit into a frame, at most `count`.
   private func fitting(_ count: Int, _ byteCount: Int, _ encoder: PolarFrameEncoder) -> Int {
     let room = byteCount - PolarFrame.headerByteCount
     guard encoder.isCompressed else { return min(count, room / encoder.layout.byteCount) }
@@ -111,7 +111,7 @@ struct PolarStream: Sendable {
     }
   }
 
-  /// Returns the timestamp by the sensor's clock, which starts with its ticks.
+  /// Returns the timestamp of a sample by the sensor's clock, in nanoseconds.
   private func timestamp(_ number: Int) -> UInt64 {
     let started = UInt64((start * 1e9).rounded())
     return PolarModel.epochNanoseconds + started + UInt64(number + 1) * 1_000_000_000 / UInt64(rate)
@@ -119,8 +119,8 @@ struct PolarStream: Sendable {
 
   private func samples(_ numbers: Range<Int>) -> [Int32] { numbers.flatMap(sample) }
 
-  /// Returns acceleration of the hand that holds the sensor. Its axes differ from those of a ring on the same
-  /// hand.
+  /// Returns the acceleration of the hand that holds the sensor. The axes differ from those of a ring on the
+  /// same hand.
   private func acceleration(at time: Double) -> [Int32] {
     let force = motion?.force(at: time) ?? (x: 0, y: 0, z: 1)
     return [force.z, -force.x, force.y].map { Int32(($0 * 1_000).rounded()) }
@@ -176,7 +176,7 @@ struct CardiacWave: Sendable {
     return Int32(sum.rounded())
   }
 
-  /// exp(−x² / 2), from the series for a sixty-fourth of the exponent, squared six times.
+  /// Returns exp(−x² / 2), from the series for a sixty-fourth of the exponent, squared six times.
   private static func bell(_ x: Double) -> Double {
     guard abs(x) < 6 else { return 0 }
     let exponent = -x * x / 128

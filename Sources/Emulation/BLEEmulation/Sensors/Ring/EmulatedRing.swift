@@ -4,16 +4,15 @@ public import ColmiRing
 
 /// A COLMI R02 smart ring as described in the reference `colmi-ring-protocol.md`.
 ///
-/// It advertises its name (not its service), accepts one central, answers battery, clock and capability
-/// commands, refuses others with `0x80 | opcode, EE`, and streams raw frames at a configurable rate. With a
-/// history it also answers requests for stored data, settings and measurements.
+/// The ring advertises its name (not its service), accepts one central, answers battery, clock and capability
+/// commands, refuses other commands with `0x80 | opcode, EE`, and streams raw frames at a configurable rate.
+/// With a history, the ring also answers requests for stored data, settings and measurements.
 ///
-/// Like the real ring, it sends replies and frames only while the central is subscribed. Raw frames that do
-/// not fit into the link's queue are dropped and counted in `droppedByRing`, as by firmware without a queue
-/// of its own. No frame is delayed or repeated, and limits count only frames that were sent. Replies wait for
-/// room.
+/// Like a real ring, it sends replies and frames only while the central is subscribed. Raw frames that do not
+/// fit into the link's queue are dropped and counted in `droppedByRing`, like in firmware without a queue of
+/// its own. No frame is delayed or repeated, and limits count only sent frames. Replies wait for room.
 public final class EmulatedRing: VirtualPeripheral {
-  /// Maximum number of queued frames and fragments. Further ones are dropped.
+  /// Maximum number of queued frames and fragments. Further frames and fragments are dropped.
   private static let outboxLimit = 4096
 
   /// Maximum number of ticks to catch up at once after a pause of the host's clock.
@@ -25,7 +24,7 @@ public final class EmulatedRing: VirtualPeripheral {
   public private(set) var sentRawNotifications = 0
   /// Number of replies and raw frames dropped because the link's queue was full, on all links.
   public private(set) var droppedByRing = 0
-  /// Number of commands with a wrong length or checksum. They are not answered.
+  /// Number of commands with a wrong length or checksum. The ring does not answer them.
   public private(set) var rejectedCommands = 0
 
   /// Whether the attributes have already moved. They move only once.
@@ -85,7 +84,8 @@ public final class EmulatedRing: VirtualPeripheral {
       address: configuration.address, interval: configuration.advertisingInterval, data: data)
   }
 
-  /// Fits the notifications of 241 bytes that the ring announces (`2F F1`, the R02 of TAH).
+  /// Maximum size of a received PDU. Fits the notifications of 241 bytes that the ring announces (`2F F1`,
+  /// the R02 of TAH).
   public var receiveMTU: Int { 244 }
 
   public var services: [GATTServiceDescription] {
@@ -145,7 +145,8 @@ public final class EmulatedRing: VirtualPeripheral {
     forgetLink()
     memory?.begin(now: now)
     guard configuration.behaviour == .active else { return }
-    // In CAP2 the ring requests the MTU, after 2.5 s an interval of 25–50 ms, and some 10 s later 100–125 ms.
+    // In CAP2 the ring requests the MTU, then an interval of 25–50 ms after 2.5 s, and 100–125 ms some 10 s
+    // later.
     errands = [
       RingErrand(due: now.advanced(by: .milliseconds(200)), action: .requestMTU),
       RingErrand(due: now.advanced(by: .milliseconds(2500)), action: .requestParameters(20...40)),
@@ -419,45 +420,45 @@ extension EmulatedRing {
     public var address = DeviceAddress(bits: 0x70CB_0D00_A1B2, type: .public)
     /// Advertising interval. Real rings use 1000 ms; the default is shorter to save time.
     public var advertisingInterval = Duration.milliseconds(100)
-    /// Raw notifications per second, all three subtypes together; each tick sends one of each. The stock
-    /// firmware sends 3, the "faster" patch 12. 300 is faster than any ring, for tests.
+    /// Raw notifications per second, all three subtypes together. Each tick sends one notification of each
+    /// subtype. The stock firmware sends 3, the "faster" patch 12. For tests, 300 is faster than any ring.
     public var notificationsPerSecond = 3.0
     /// Number of raw notifications after which a stream stops by itself; `nil` for no limit.
     public var notificationLimit: Int?
     /// Number of raw notifications on a link after which the link is lost (Connection Timeout); `nil` for
     /// never.
     public var disconnectAfter: Int?
-    /// How long the ring advertises after a link; `nil` to advertise until a central connects.
+    /// Time for which the ring advertises after a link; `nil` to advertise until a central connects.
     public var sleepsAfter: Duration?
-    /// Probability that an optical frame has no reading, 0 … 1. Does not apply to the first ticks, which were
-    /// captured.
+    /// Probability that an optical frame has no reading, 0 … 1. Does not apply to the first ticks, which send
+    /// captured frames.
     public var dropoutRate = 0.0
-    /// The wearer whose light and movement the ring streams after the first ticks, which were captured.
+    /// Wearer whose light and movement the ring streams. The first ticks send captured frames instead.
     public var wearer = Wearer.even
     public var body = BodyTime()
     /// Damages every n-th raw notification, alternating between a wrong checksum and truncation.
     public var malformedEvery: Int?
     public var batteryPercent: UInt8 = 64
-    /// Whether the ring exchanges MTUs and requests slower connection parameters by itself, as the captured
-    /// RT11CR did.
+    /// Whether the ring requests an MTU exchange and slower connection parameters by itself, like the
+    /// captured RT11CR.
     public var behaviour = Behaviour.active
     /// Stored data; `nil` for a ring that refuses such requests.
     public var history: RingHistory?
     public var features = Features.captured
-    /// Time of the clock at the first connection, until the clock is set.
+    /// Initial time of the clock at the first connection, until the host sets the clock.
     public var clock: RingDateTime?
     public var replyFaults = RingReplyFaults()
     public var attributes = RingAttributes()
 
     public enum Features: Hashable, Sendable {
-      /// Features of the captured R02: no temperature, no heart rate variability.
+      /// Features of the captured R02: neither temperature nor heart rate variability.
       case captured
       case all
     }
 
     public enum Behaviour: Hashable, Sendable {
       case active
-      /// Sends only replies.
+      /// Sends only replies, and no requests.
       case quiet
     }
 
@@ -467,22 +468,22 @@ extension EmulatedRing {
 
 /// Faults in an emulated ring's replies.
 public struct RingReplyFaults: Hashable, Sendable {
-  /// Every n-th frame or message has a wrong checksum.
+  /// Gives every n-th frame or message a wrong checksum.
   public var wrongChecksumEvery: Int?
   /// Delay of all replies.
   public var delay = Duration.zero
-  /// Each answer is preceded by the reply to a command that was not sent.
+  /// Precedes each answer with the reply to a command that was not sent.
   public var foreignReplies = false
   /// Number of frames after which a log stops, in the middle of a message.
   public var logFrameLimit: Int?
-  /// Each frame of a log is followed by an unsolicited notification.
+  /// Follows each frame of a log with an unsolicited notification.
   public var unaskedFrames = false
-  /// Each frame of a log is sent twice.
+  /// Sends each frame of a log twice.
   public var repeatedFrames = false
 
   public init() {}
 
-  /// Returns the frames of an answer with the faults applied.
+  /// Returns the frames of an answer after the faults are applied.
   fileprivate func spoiled(_ answer: [[UInt8]]) -> [[UInt8]] {
     let isLog = answer.count > 1
     var frames = isLog ? Array(answer.prefix(logFrameLimit ?? answer.count)) : answer
@@ -492,11 +493,11 @@ public struct RingReplyFaults: Hashable, Sendable {
       let told = ringFrame([0x73, 0x12, 0x00, 0x0B, 0xEF, 0x02, 0x22, 0x09, 0x00, 0x07, 0xCF])
       frames = frames.flatMap { [$0, told] }
     }
-    // The reply to the command that sets a phone name. A real ring sends it only after that command.
+    // The reply to the command that sets a phone name. A real ring sends this reply only after that command.
     return foreignReplies ? [ringFrame([0x04])] + frames : frames
   }
 
-  /// Damages a frame or message if it is due.
+  /// Damages a frame or message if a fault is due.
   ///
   /// - Parameter number: number of the frame or message among all replies, from 1.
   func damaged(_ octets: [UInt8], number: Int) -> [UInt8] {
@@ -520,12 +521,12 @@ struct RingErrand {
   let action: Action
 }
 
-/// Interval between the ticks of a stream: a `Duration`, decomposed once instead of for each frame.
+/// Interval between the ticks of a stream. A `Duration` that is decomposed once instead of for each frame.
 struct RingPace {
-  /// The interval in seconds, for the wearer's time.
+  /// The interval in seconds, for calculations of the wearer's time.
   let seconds: Double
   private let nanoseconds: Int64
-  /// The part of the interval below a nanosecond.
+  /// The part of the interval below a nanosecond, in attoseconds.
   private let attoseconds: Int64
 
   init(_ interval: Duration) {
@@ -546,10 +547,11 @@ struct RingPace {
 struct RingMeasuring {
   /// Interval between frames. CAP1 has 2.03 frames per second.
   static let interval = Duration.milliseconds(500)
-  /// Time without a command from the host after which the measurement ends. According to one source; others
-  /// observed no end.
+  /// Time without a command from the host after which the measurement ends. The time is from one source;
+  /// others observed no end.
   private static let patience = Duration.seconds(60)
-  /// Number of frames without a value. A real ring takes 26 s; shorter here to save time.
+  /// Number of frames without a value at the start. A real ring needs 26 s; this ring needs less, to save
+  /// time.
   private static let warmUpFrameCount = 4
 
   let kind: RingMeasurement
@@ -558,7 +560,7 @@ struct RingMeasuring {
   private let start: MonotonicTime
   private var end: MonotonicTime
 
-  /// Returns `nil` for a measurement that this ring does not support.
+  /// Starts a measurement. Returns `nil` for a measurement that this ring does not support.
   init?(_ kind: RingMeasurement, _ features: EmulatedRing.Configuration.Features, now: MonotonicTime) {
     switch kind {
     case .heartRate: base = 78
@@ -597,10 +599,10 @@ struct RingWorkout {
 
   private let sport: RingSport
   private var seconds: UInt16 = 0
-  /// When the next report is due; `nil` while the workout is paused.
+  /// Time at which the next report is due; `nil` while the workout is paused.
   private(set) var due: MonotonicTime?
 
-  /// Returns the workout after a request of the host, or `nil` if there is none.
+  /// Returns the state of the workout after a request of the host, or `nil` if there is no workout.
   static func after(
     _ action: RingSportAction, _ sport: RingSport, _ current: RingWorkout?, now: MonotonicTime
   ) -> RingWorkout? {

@@ -1,23 +1,22 @@
 import BLEStack
 import BLEWire
 
-/// Handles of a ring's attributes, the way in which it reports changes, and the time at which the attributes
-/// change.
+/// Handles of a ring's attributes, with their possible change: how the ring reports it, and when it happens.
 public struct RingAttributes: Hashable, Sendable {
   public enum Kind: String, Hashable, Sendable, CaseIterable {
-    /// As captured from a ring (reference, 1.2): Service Changed, no Database Hash.
+    /// As captured from a ring (reference, 1.2): with Service Changed, without Database Hash.
     case captured
-    /// Neither Service Changed nor Database Hash: by the specification the attributes never change.
+    /// Neither Service Changed nor Database Hash. By the specification, such attributes never change.
     case lasting
-    /// Service Changed, Database Hash and Client Supported Features.
+    /// With Service Changed, Database Hash and Client Supported Features.
     case hashed
   }
 
-  /// The single change of the attributes, which new firmware might cause.
+  /// The single change of the attributes, such as new firmware might cause.
   public enum Move: String, Hashable, Sendable, CaseIterable {
-    /// The ring's services move by 32 handles, so that no old handle has an attribute.
+    /// The ring's services move by 32 handles, so that no attribute has an old handle.
     case away
-    /// The ring's two services swap places, so that old handles have other attributes.
+    /// The ring's two services swap places, so that other attributes have the old handles.
     case swapped
   }
 
@@ -49,7 +48,7 @@ public struct RingAttributes: Hashable, Sendable {
     var bigData = AttributeHandle(0x0014)
     var information = AttributeHandle(0x001A)
 
-    // In each service, the value that is written precedes the value that is notified.
+    // In each service, the characteristic for writes precedes the characteristic for notifications.
     var commandValue: AttributeHandle { AttributeHandle(command.rawValue + 2) }
     var reply: AttributeHandle { AttributeHandle(command.rawValue + 4) }
     var bigDataValue: AttributeHandle { AttributeHandle(bigData.rawValue + 2) }
@@ -81,7 +80,7 @@ public struct RingAttributes: Hashable, Sendable {
           Characteristic(.databaseHash, .read),
         ]
       }
-    // The following services keep their handles, whatever this service contains.
+    // The following services keep their handles, whatever the Generic Attribute service contains.
     return GATTServiceDescription(
       .genericAttribute, endHandle: kind == .hashed ? nil : AttributeHandle(0x0004),
       characteristics: characteristics)

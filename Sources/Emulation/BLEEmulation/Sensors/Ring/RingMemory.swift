@@ -1,7 +1,7 @@
 import BLEWire
 public import ColmiRing
 
-/// State of an emulated ring with a history: its clock and settings, and its answers.
+/// State of an emulated ring with a history: clock and settings. Answers the host's requests.
 struct RingMemory {
   let history: RingHistory
   let features: EmulatedRing.Configuration.Features
@@ -11,7 +11,7 @@ struct RingMemory {
   private var clockStart: RingDateTime
   private var clockSet: MonotonicTime?
   private var preferences: [UInt8] = [0, 0, 2, 30, 175, 70, 120, 90, 0]
-  /// Switched on, every 5 minutes.
+  /// Heart rate measurement: switched on, every 5 minutes.
   private var heartRateSettings: [UInt8] = [1, 5]
   private var automatic: Set<UInt8> = [RingAutomaticSensor.stress.rawValue]
 
@@ -54,7 +54,7 @@ struct RingMemory {
 
   // MARK: Command channel
 
-  /// Frames that answer a request, without padding and checksum; `nil` to refuse it.
+  /// Returns the frames that answer a request, without padding and checksum, or `nil` to refuse the request.
   mutating func answer(_ request: RingRequest, now: MonotonicTime) -> [[UInt8]]? {
     switch request {
     case .heartRateLog(let timestamp): heartRateLog(timestamp, now)
@@ -134,7 +134,7 @@ struct RingMemory {
     samples.indices.map { $0 <= last ? samples[$0] : 0 }
   }
 
-  /// Returns the header, then the echo of the request and the samples, 13 bytes per frame.
+  /// Returns a header frame, then frames with the echo of the request and the samples, 13 bytes per frame.
   private static func frames(
     _ opcode: UInt8, _ interval: UInt8, _ echo: [UInt8], _ samples: [UInt8]
   ) -> [[UInt8]] {
@@ -172,7 +172,7 @@ struct RingMemory {
     return [[0x43, 0xF0, UInt8(hours.count), 1]] + records
   }
 
-  /// Totals of the day: big-endian, 24 bits each except for the minutes.
+  /// Returns the totals of the day: big-endian, 24 bits each except for the minutes.
   private func totals(_ now: MonotonicTime) -> [UInt8] {
     let hours = activity(0, now)
     let steps = hours.reduce(0) { $0 + Int($1.steps) }
@@ -187,7 +187,7 @@ struct RingMemory {
 
   // MARK: Big data
 
-  /// Returns the response to a message; `nil` to send none, because rings ignore unknown messages.
+  /// Returns the response to a message, or `nil` to send no response, because rings ignore unknown messages.
   func answer(_ request: RingBigDataRequest, now: MonotonicTime) -> RingBigData? {
     let days = 0..<storedDayCount
     switch request {
@@ -226,7 +226,8 @@ struct RingMemory {
     return RingBigData(id: 0x27, payload: payload)
   }
 
-  /// Blocks of a day, oldest first: number of days ago, then each hourly value twice.
+  /// Returns the oxygen blocks of each day, oldest day first: number of days ago, then each hourly value
+  /// twice.
   private func oxygen(_ now: MonotonicTime) -> [UInt8] {
     (0..<storedDayCount).reversed().flatMap { day in
       let last = end(day, now) / 60
@@ -234,7 +235,7 @@ struct RingMemory {
     }
   }
 
-  /// Blocks of a day: number of days ago, 30, then tenths of a degree above 20 °C.
+  /// Returns the temperature blocks of days: number of days ago, 30, then tenths of a degree above 20 °C.
   private func temperatures(_ days: Range<Int>, _ now: MonotonicTime) -> [UInt8] {
     days.reversed().flatMap { day in
       let last = end(day, now) / 30
@@ -243,8 +244,8 @@ struct RingMemory {
     }
   }
 
-  /// Returns the number of days ago, 30, number of packets, index, then hundredths of a degree; 20 values per
-  /// packet.
+  /// Returns a packet of a day's temperatures, with 20 values per packet: number of days ago, 30, number of
+  /// packets, index, then hundredths of a degree.
   private func intervalTemperatures(_ day: UInt8, _ packet: UInt8, _ now: MonotonicTime) -> [UInt8] {
     let last = end(Int(day), now) / 30
     let tenths = history.temperatures(date(Int(day), now))
@@ -259,8 +260,8 @@ struct RingMemory {
   }
 }
 
-/// A ring's stored data of a simulated wearer. The same seed and day give the same data, whatever the order
-/// of requests.
+/// A ring's stored data of a simulated wearer. The same seed and day give the same data, regardless of the
+/// order of requests.
 ///
 /// Days start at midnight of the ring's clock. The data of today ends at the ring's time.
 public struct RingHistory: Hashable, Sendable {
@@ -283,24 +284,24 @@ public struct RingHistory: Hashable, Sendable {
     public let calories: UInt16
   }
 
-  /// Returns heart rate in beats per minute, every five minutes, or 0 if the wearer moved too much.
+  /// Returns the heart rate in beats per minute, every five minutes. 0 means that the wearer moved too much.
   public func heartRates(_ date: RingDate) -> [UInt8] {
     (0..<288).map { slot in
       number(date, .heartRate, slot, 20) == 0 ? 0 : UInt8(58 + number(date, .heartRate, slot + 1000, 40))
     }
   }
 
-  /// Stress level, 0 … 100, every half hour.
+  /// Returns the stress level, 0 … 100, every half hour.
   public func stress(_ date: RingDate) -> [UInt8] {
     (0..<48).map { UInt8(20 + number(date, .stress, $0, 40)) }
   }
 
-  /// Returns heart rate variability in milliseconds, at full hours only, as in an RT11CR.
+  /// Returns the heart rate variability in milliseconds, at full hours only, as in an RT11CR.
   public func heartRateVariability(_ date: RingDate) -> [UInt8] {
     (0..<48).map { $0.isMultiple(of: 2) ? UInt8(30 + number(date, .variability, $0, 30)) : 0 }
   }
 
-  /// Returns activity per hour. Hours without a step are left out.
+  /// Returns the activity per hour. Omits hours without a step.
   public func activity(_ date: RingDate) -> [Activity] {
     (7..<22).compactMap { hour in
       let steps = number(date, .activity, hour, 900)
@@ -311,7 +312,7 @@ public struct RingHistory: Hashable, Sendable {
     }
   }
 
-  /// Returns oxygen saturation in percent, every hour.
+  /// Returns the oxygen saturation in percent, every hour.
   public func oxygen(_ date: RingDate) -> [UInt8] {
     (0..<24).map { UInt8(95 + number(date, .oxygen, $0, 5)) }
   }
@@ -330,7 +331,7 @@ public struct RingHistory: Hashable, Sendable {
     return (number(date, .sleep, 100, 60) - 40, spans)
   }
 
-  /// Returns the one manual measurement of a day: minute of the day and beats per minute.
+  /// Returns the only manual measurement of a day: minute of the day and beats per minute.
   public func manualHeartRate(_ date: RingDate) -> (minute: Int, beatsPerMinute: UInt8) {
     (number(date, .manual, 0, 1440), UInt8(60 + number(date, .manual, 1, 40)))
   }

@@ -78,11 +78,11 @@ struct RingSignal {
     }
   }
 
-  /// Returns an optical frame: value, maximum, minimum and difference, all big-endian; byte 10 is 1 in the
-  /// captures.
+  /// Returns an optical frame: value, maximum, minimum and difference, all big-endian. Byte 10 is 1, as in
+  /// the captures.
   private mutating func optical(_ subtype: Subtype, _ bounds: Bounds, _ seconds: Double) -> Frame {
-    // At rest the wave takes 90 % of the range, so that it stays within the bounds with the noise. Otherwise
-    // it may exceed them, as in real rings.
+    // At rest the wave uses 90 % of the range, so that the wave with the noise stays within the bounds. In
+    // motion the wave may exceed the bounds, as in real rings.
     let swing = Double(bounds.high - bounds.low) * 0.9 - 5
     let counts = light.counts(low: Double(bounds.low) + 5, swing: swing, at: seconds)
     let noise = nextNoise(3 + Int(swing * motion.noise(at: seconds).light))
@@ -107,7 +107,7 @@ struct RingSignal {
     return Self.summed(frame)
   }
 
-  /// Writes twelve bits in two's complement: the high eight, then the low four.
+  /// Writes an acceleration as twelve bits in two's complement: the high eight bits, then the low four bits.
   private mutating func setAxis(_ frame: inout Frame, _ index: Int, _ g: Double, _ noise: Int) {
     let raw = UInt16(bitPattern: Int16((g * Self.unitsPerG).rounded()) + Int16(nextNoise(noise))) & 0x0FFF
     frame[index] = UInt8(raw >> 4)
@@ -126,7 +126,7 @@ struct RingSignal {
     frame[index + 1] = UInt8(value & 0xFF)
   }
 
-  /// Returns the frame with its checksum, which must be 0 before.
+  /// Returns the frame with its checksum. The checksum field must be 0 before the call.
   private static func summed(_ frame: Frame) -> Frame {
     var frame = frame
     var sum: UInt8 = 0
@@ -148,7 +148,7 @@ struct RingSignal {
   }
 }
 
-/// Returns a frame as the ring sends it: padded with zeros, with checksum.
+/// Returns a frame in the format of the ring: padded with zeros, with checksum.
 func ringFrame(_ start: [UInt8]) -> [UInt8] {
   [UInt8](encoding: RingFrame.byteCount) {
     RingCommand(start[0], payload: start.span.extracting(1...)).encode(into: &$0)

@@ -4,9 +4,10 @@ public import BLEWire
 /// A sensor that measures at a constant rate and sends each value to subscribed centrals: strap, thermometer,
 /// CORE, Polar.
 ///
-/// Ticks start with the first subscription on a link; the first value follows one interval later. Values
+/// Ticks start with the first subscription on a link; the first value is sent one interval later. Values
 /// without a subscription are neither sent nor counted. Notifications that do not fit into the link's queue
-/// are dropped and counted. Up to `maximumWaiting` indications wait for the confirmation of the previous one.
+/// are dropped and counted. Up to `maximumWaiting` indications wait for the confirmation of earlier
+/// indications.
 public final class EmulatedSensor: VirtualPeripheral {
   public struct Configuration: Hashable, Sendable {
     public var advertisingInterval = Duration.milliseconds(100)

@@ -46,10 +46,10 @@ public protocol SensorModel: Sendable {
   func check(write value: Span<UInt8>, to characteristic: BluetoothUUID) -> ATTErrorCode?
   /// Called after a write was stored.
   ///
-  /// - Returns: The sensor's response.
+  /// - Returns: Values that the sensor sends in response.
   mutating func written(_ value: [UInt8], to characteristic: BluetoothUUID) -> [SensorValue]
   mutating func measure(_ tick: SensorTick) -> [SensorValue]
-  /// Returns the value, truncated so that it is shorter than its first byte announces.
+  /// Returns a truncated value, which is shorter than its flags announce.
   func malformed(_ value: SensorValue) -> [UInt8]
   /// Called when a central has connected. Must discard the state of the previous link.
   mutating func connected()
@@ -65,8 +65,8 @@ extension SensorModel {
   public mutating func connected() {}
   public mutating func begin(_ body: BodyTime) {}
 
-  /// Advertising data: flags (general discoverable, no BR/EDR), 16-bit services, complete local name. Core
-  /// Supplement 11, Part A, 1.
+  /// Returns the advertising data: flags (general discoverable, no BR/EDR), 16-bit services, complete local
+  /// name. Core Supplement 11, Part A, 1.
   func advertisement(of services: [UInt16]) -> [UInt8] {
     let list = services.flatMap { [UInt8(truncatingIfNeeded: $0), UInt8(truncatingIfNeeded: $0 >> 8)] }
     return [2, 0x01, 0x06, UInt8(list.count + 1), 0x03] + list + [UInt8(name.utf8.count + 1), 0x09]
@@ -94,7 +94,7 @@ extension [GATTServiceDescription] {
   }
 }
 
-/// Returns a number that rises and falls linearly. The result is the same on every machine.
+/// Returns a value that rises and falls linearly. The result is the same on every machine.
 ///
 /// - Parameters:
 ///   - range: from the lower bound at 0 to the upper bound at half a period, and back.

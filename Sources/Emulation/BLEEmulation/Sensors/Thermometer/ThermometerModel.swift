@@ -2,14 +2,13 @@ public import BLESensors
 public import BLEStack
 public import BLEWire
 
-/// An ear thermometer: each tick has an intermediate reading, and the last one of each measurement interval
+/// An ear thermometer. Each tick sends an intermediate reading. The last reading of each measurement interval
 /// is indicated as the result.
 ///
-/// Health Thermometer Service 1.0. Off the body the temperature is NaN. The interval is 4 ticks, which are
-/// seconds at the usual rate. A central may write another interval, which applies until its link ends.
+/// Health Thermometer Service 1.0. Off the body the temperature is NaN. The interval is 4 ticks, which take 4
+/// s at the usual rate. A central may write another interval, which applies until its link ends.
 public struct ThermometerModel: SensorModel {
-  /// Number of readings in a measurement, including the result, unless a central has written another
-  /// interval.
+  /// Number of readings in a measurement, including the result. A central may write another number.
   public static let readingsPerMeasurement = 4
   public static let intervalRange = MeasurementIntervalRange(lowerSeconds: 1, upperSeconds: 3600)
 
@@ -18,7 +17,7 @@ public struct ThermometerModel: SensorModel {
   public var type = TemperatureType.ear
   public var unit = TemperatureMeasurement.Unit.celsius
   public var batteryPercent: UInt8 = 71
-  /// Measurements to send in a cycle instead of the simulated wearer's.
+  /// Measurements to send in a cycle instead of the simulated wearer's measurements.
   public var measurements: [TemperatureMeasurement] = []
 
   private var interval = readingsPerMeasurement
@@ -84,7 +83,7 @@ public struct ThermometerModel: SensorModel {
   }
 }
 
-/// Temperature of a simulated wearer: rises from 36.5 to 37.3 °C and falls back, every two minutes.
+/// Temperature of a simulated wearer. Rises from 36.5 to 37.3 °C and falls back, every two minutes.
 enum BodySignal {
   static func celsius(at seconds: Double) -> Double { triangle(36.5...37.3, period: 120, at: seconds) }
   static func skinCelsius(at seconds: Double) -> Double { triangle(33.0...34.2, period: 120, at: seconds) }
