@@ -197,8 +197,9 @@ extension HostAdapter: SecuringAdapter {
   /// Pairs, then waits until the device has received and stored the keys.
   ///
   /// Our keys are the last packets of a pairing. If the link ends before they are sent, the device does not
-  /// get them. A response on the same link proves that the device has received the keys. It then needs time
-  /// to store them: google/bumble 0.0.236 loses the keys if the link ends at the moment the last key arrives.
+  /// get them. A response on the same link proves that the device has received the keys. The device then
+  /// needs time to store the keys: google/bumble 0.0.236 loses the keys if the link ends at the moment the
+  /// last key arrives.
   public func makeBond(with connection: Connection) async throws(HostError) -> Bond? {
     let bond = try await pair(connection)
     let first = AttributeHandle(1)

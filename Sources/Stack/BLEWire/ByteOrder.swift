@@ -60,7 +60,8 @@ extension Span where Element == UInt8 {
 
 extension OutputSpan where Element == UInt8 {
   /// Checks the capacity once before several bytes are appended one by one. The optimiser merges the appends
-  /// into one store if their function has no branches. Therefore the functions below are not inlined.
+  /// into one store if the function that contains them has no branches. Therefore the functions below are not
+  /// inlined.
   @inlinable @inline(__always) func requireRoom(_ byteCount: Int) {
     precondition(capacity >= byteCount && count <= capacity &- byteCount, "no room for the bytes")
   }

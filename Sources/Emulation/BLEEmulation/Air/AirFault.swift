@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// A fault of the virtual air. All except `disconnect` require the pace `.air`.
+/// A fault of the virtual air. All faults except `disconnect` require the pace `.air`.
 public enum AirFault: Hashable, Sendable {
   /// Damages each link packet and advertisement with this probability, 0 … 1. Link packets are retransmitted,
   /// so data is delayed but not lost. At 1, every link ends by supervision timeout.

@@ -324,8 +324,7 @@ extension AirLink {
     }
   }
 
-  /// Applies the data lengths, and notifies both hosts if they have changed. Core 5.4, Vol 4, Part E,
-  /// 7.7.65.7.
+  /// Applies the new data lengths, and notifies both hosts of a change. Core 5.4, Vol 4, Part E, 7.7.65.7.
   private func changeDataLength() {
     let before = (central.dataLength, peripheral.dataLength)
     for end in [central, peripheral] { end.dataLength = end.allowedDataLength }

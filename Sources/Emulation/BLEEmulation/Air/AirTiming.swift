@@ -46,7 +46,7 @@ struct DataLength: Hashable {
   static let minimum = DataLength(octets: 27, time: 328)
   static let maximum = DataLength(octets: 251, time: 2120)
 
-  /// Returns the lower of both values for size and duration.
+  /// Returns the lower payload size and the lower duration of both limits.
   func limited(to other: DataLength) -> DataLength {
     DataLength(octets: min(octets, other.octets), time: min(time, other.time))
   }

@@ -6,7 +6,7 @@ final class Station: Advertiser, LinkOwner {
   let peripheral: any VirtualPeripheral
   /// Index in the list of peripherals of the virtual air.
   let number: Int
-  /// The virtual air. It sets this property when it is created.
+  /// The virtual air, which sets this property when it is created.
   unowned var air: VirtualAir?
   private(set) var link: PeripheralLink?
   private var end: LinkEnd?

@@ -1,7 +1,7 @@
 public import BLEWire
 
-/// The medium that virtual controllers and emulated peripherals share. It determines which devices receive a
-/// packet, and when.
+/// The simulated radio channel between virtual controllers and emulated peripherals. It determines which
+/// devices receive a packet, and when.
 ///
 /// Pass the current time to each call; the time must not decrease. All controllers of a virtual air run on
 /// one thread. A peripheral that is connected to one controller does not advertise to the others. If a

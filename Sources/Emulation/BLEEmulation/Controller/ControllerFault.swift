@@ -18,7 +18,7 @@ public enum ControllerFault: Hashable, Sendable {
   /// Sends this number of replies with a wrong opcode. The real commands are never answered.
   case wrongOpcode(times: Int)
   /// Before each of this number of ACL packets, sends a copy with an unknown handle. Before each Number Of
-  /// Completed Packets, sends a report for that handle. The host must drop both.
+  /// Completed Packets, sends a report for that handle. The host must drop the copies and these reports.
   case staleHandle(times: Int)
   /// Sends this number of events twice.
   case duplicateEvents(times: Int)

@@ -15,7 +15,8 @@ final class PacketQueue {
     }
   }
 
-  /// Moved out while a closure runs. Otherwise Swift would check each long access for exclusivity.
+  /// The contents are moved out while a closure runs. Otherwise Swift would check each long access for
+  /// exclusivity.
   private var contents = Contents()
 
   init() {

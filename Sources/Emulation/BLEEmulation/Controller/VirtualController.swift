@@ -286,7 +286,7 @@ extension VirtualController {
   }
 
   /// The times at which the radio listens: for `length` after the start of each `interval`, counted from
-  /// `start`. Both are in units of 0.625 ms.
+  /// `start`. `length` and `interval` are in units of 0.625 ms.
   struct ListeningWindow {
     var interval: UInt16 = 0x10
     var length: UInt16 = 0x10

@@ -30,7 +30,7 @@ public struct DeviceFile: Sendable {
 
   /// Parses a text.
   ///
-  /// - Throws: an error with the line that cannot be parsed, or contradicts others.
+  /// - Throws: an error with the line that cannot be parsed or that contradicts other lines.
   public init(parsing text: some StringProtocol) throws(DeviceFileError) {
     var number = 0
     var lines: [AttributeHandle: Int] = [:]

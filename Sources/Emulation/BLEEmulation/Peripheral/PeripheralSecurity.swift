@@ -196,7 +196,7 @@ public struct PeripheralProtection: Hashable, Sendable {
   }
 
   public var level: Level
-  /// Passkey that the device shows and types, 0 … 999,999. It is fixed, as if printed on the device.
+  /// Fixed passkey that the device shows and types, 0 … 999,999.
   public var passkey: UInt32
   /// Input and output of the device. By default, a display if the device requires authentication, otherwise
   /// none.

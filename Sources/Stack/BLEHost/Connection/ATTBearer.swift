@@ -24,7 +24,7 @@ protocol ATTBearer: AnyObject, Sendable {
   var mayBeOlder: Bool { get }
   /// Size of the kernel's receive queue in bytes of kernel memory; 0 if the bearer has no such queue.
   var receiveBufferByteCount: Int { get }
-  /// Current security level of the link; `nil` if the bearer does not know it.
+  /// Returns the current security level of the link, or `nil` if the bearer does not know it.
   func securityLevel() -> LinkSecurityLevel?
   /// Raises the security level of the link. Nothing can be sent until the level is reached or the peer has
   /// sent a PDU.

@@ -72,7 +72,7 @@ public actor Connection: ATTRequester {
   private var avoided: Set<[UInt8]> = []
   /// The last request for new link parameters.
   private var asked: (part: LinkRequest.Part, at: MonotonicTime, isChanged: Bool)?
-  /// Causes that ended links in an earlier run of the program. These requests are not sent.
+  /// Requests that made the device end links in an earlier run of the program. Such requests are not sent.
   package var recalled: [LinkSuspect] = []
   /// Whether the device has responded to any request on this link.
   private var hasResponded = false
@@ -81,7 +81,7 @@ public actor Connection: ATTRequester {
   /// Suspected cause if the device ended this link. `isUnanswered` is `true` if the device had not answered
   /// the suspected request.
   package private(set) var suspect: (cause: LinkSuspect, isUnanswered: Bool)?
-  /// Oddities of the device. Each is recorded once.
+  /// Oddities of the device. Each oddity is recorded once.
   public private(set) var remarks: [LinkRemark] = []
   private let queuedWrites = Turns()
   package private(set) var outbox: [[UInt8]] = []
@@ -281,7 +281,7 @@ public actor Connection: ATTRequester {
     self.responder = responder
   }
 
-  /// Number of requests queued behind the current one.
+  /// Number of requests queued behind the current request.
   package var waitingRequests: Int { queue.count }
 
   private func pump() {
@@ -572,7 +572,7 @@ extension Connection {
   /// Whether the link still has the timing of a fast start. The device may have requested other timing.
   var isFast: Bool { link.timing.map { $0.interval <= LinkRequest.fastIntervals.upperBound } ?? true }
 
-  /// Ends the link's fast start, if it has one.
+  /// Ends the fast start of a link that started fast.
   public func endFastStart() async {
     guard end == nil, let settle = settle.take() else { return }
     await settle(self)

@@ -197,8 +197,8 @@ extension Connection {
   /// Returns the attributes of an earlier link if they are verified as unchanged, otherwise discovers them.
   ///
   /// Verification takes one round trip if the device has a Database Hash, and none if the device has no
-  /// Service Changed. For other devices, given services take one request per declaration and one for the
-  /// descriptors of each characteristic; the whole database is discovered again. If the attributes were
+  /// Service Changed. For other devices, given services take one request per declaration and one request for
+  /// the descriptors of each characteristic; the whole database is discovered again. If the attributes were
   /// known, the MTU is not exchanged until `validate` or `exchangeMTU`.
   ///
   /// - Parameter services: UUIDs of the services; `nil` for all.
@@ -244,8 +244,8 @@ extension Connection {
     return try await findCharacteristics(uuid)
   }
 
-  /// Returns the first characteristic with a UUID that has any of these properties. If there is none, returns
-  /// the first characteristic with the UUID.
+  /// Returns the first characteristic with a UUID that has any of these properties. If no characteristic with
+  /// the UUID has them, returns the first.
   ///
   /// - Returns: The characteristic with its descriptors, or `nil` if the device lacks the characteristic.
   public func characteristic(

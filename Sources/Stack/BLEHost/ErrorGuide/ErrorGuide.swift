@@ -11,7 +11,8 @@ public struct ErrorGuide: Hashable, Sendable {
   /// Advice for the user. Printed after a semicolon.
   public let remedy: String
 
-  /// Parses a table. Each line has one code, or several with the same meaning: `key key | cause | remedy`.
+  /// Parses a table. Each line has one code, or several codes with the same meaning: `key key | cause |
+  /// remedy`.
   static func table(_ text: String) -> [String: ErrorGuide] {
     var table: [String: ErrorGuide] = [:]
     for line in text.split(separator: "\n") {
@@ -131,7 +132,7 @@ extension HostError {
 }
 
 extension ErrorGuide {
-  /// Returns an error's description, followed by a remedy if a table has one.
+  /// Returns an error's description, followed by a remedy if a table has a remedy for it.
   ///
   /// Most descriptions of `HostError` already include a remedy. The description of an error from a lower
   /// layer does not, because it is also used as a capture's `endReason`.

@@ -412,7 +412,7 @@ public actor HostAdapter: Adapter {
       if let ownAddress { try await sendNow(LESetRandomAddress(ownAddress)) }
       if let scan, reportSink != nil, !isScanEnding { try await begin(scan) }
     } catch {
-      // The controller was reset once more. This method runs again after that reset.
+      // The controller was reset once more. This method runs again after the new reset.
       if error == .controllerReset { return }
       return failed(error)
     }
@@ -535,7 +535,7 @@ extension HostAdapter {
     }
   }
 
-  /// Switches to this static address, unless the controller has a public one.
+  /// Switches to this static address, unless the controller has a public address.
   func goOn(as known: DeviceAddress) async throws(HostError) {
     guard let own = ownAddress, known != own, known.type == .random else { return }
     try await command(LESetRandomAddress(known))
@@ -641,8 +641,8 @@ extension HostAdapter {
 // MARK: - Creating links
 
 /// Creation of links. A controller makes one attempt at a time. The attempt serves several pending requests
-/// through the controller's accept list, so that an absent device does not delay the others. Core 5.4, Vol 4,
-/// Part E, 7.8.12 and 7.8.66.
+/// through the controller's accept list, so that an absent device does not delay other requests. Core 5.4,
+/// Vol 4, Part E, 7.8.12 and 7.8.66.
 extension HostAdapter {
   /// Waits until a link with the device is up.
   func link(_ wish: LinkWish) async throws(HostError) -> Connection {

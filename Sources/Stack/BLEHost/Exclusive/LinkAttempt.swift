@@ -30,8 +30,8 @@ final class LinkWish {
   var noAnswer: HostError { .noAnswer(peer, seconds: seconds) }
 }
 
-/// A connection attempt of the controller, which makes one at a time: to a given device, or to the first
-/// device on the accept list that advertises.
+/// A connection attempt of the controller: to a given device, or to the first device on the accept list that
+/// advertises. A controller makes one attempt at a time.
 final class LinkAttempt {
   /// Maximum time for a controller to confirm that it has cancelled an attempt.
   static let cancelPatience = Duration.seconds(2)
@@ -69,9 +69,9 @@ final class LinkAttempt {
   func isFor(_ wish: LinkWish) -> Bool { wishes.contains { $0 === wish } }
 }
 
-/// All pending connection requests. An absent device does not delay the others.
+/// All pending connection requests. An absent device does not delay other requests.
 struct LinkWishes {
-  /// Pending requests in order, including those of the current attempt.
+  /// Pending requests in order, including the requests of the current attempt.
   var waiting: [LinkWish] = []
   var attempt: LinkAttempt?
   /// Whether a task is making attempts.

@@ -16,8 +16,8 @@ public enum LinkRemark: Hashable, Sendable {
   /// The device ended a link at this request or parameter in an earlier run of the program, according to the
   /// device's file. The request is not sent.
   case notAsked(LinkSuspect)
-  /// The device's attributes differ from those that an earlier run of the program discovered. They were
-  /// discovered again.
+  /// The device's attributes differ from the attributes that an earlier run of the program discovered. The
+  /// attributes were discovered again.
   case attributesReplaced
 }
 

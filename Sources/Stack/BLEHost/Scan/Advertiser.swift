@@ -9,7 +9,7 @@ public struct Advertiser: Hashable, Sendable {
   /// Signal strength of the latest report, in dBm.
   public var rssi: Int8?
   public var name: String?
-  /// Whether `name` is the complete name, not a shortened one.
+  /// Whether `name` is the complete name, not a shortened name.
   public var isNameComplete = false
   /// Advertised service UUIDs in the order seen.
   public var services: [BluetoothUUID] = []

@@ -200,7 +200,8 @@ public struct ScanReport: Hashable, Sendable {
   public var late = 0
   /// Malformed reports and structures.
   public var malformed = 0
-  /// Long advertisements that were not received completely, including those in progress when the scan ended.
+  /// Long advertisements that were not received completely, including advertisements in progress when the
+  /// scan ended.
   public var unfinished = 0
   /// Advertisers that were removed because the table was full (`Scanner.advertisers`).
   public var forgotten = 0
@@ -248,7 +249,7 @@ public final class AdvertiserQueue: Sendable {
     (advertisers, sink) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(Self.limit.count))
   }
 
-  /// Number of advertisers added, including those dropped.
+  /// Number of advertisers added, including dropped advertisers.
   package var added: Int { additions.load(ordering: .relaxed) }
   /// Number of advertisers dropped because the queue was full.
   public var lost: Int { losses.load(ordering: .relaxed) }

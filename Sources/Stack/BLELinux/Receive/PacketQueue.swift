@@ -13,7 +13,7 @@ import Synchronization
     /// The producer's tag; `skip` for a filler.
     var tag: UInt32
     var time: Int64
-    /// Total number of records that were dropped before this one.
+    /// Total number of records that were dropped before this record.
     var dropped: Int64
   }
 

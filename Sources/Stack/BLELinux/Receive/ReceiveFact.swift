@@ -14,7 +14,7 @@ public enum ReceiveFact: Hashable, Sendable, CaseIterable {
   case laterDrops
 
   /// Returns the metadata that this kernel does not report, each with the socket's error. Tests new sockets:
-  /// L2CAP and HCI if the kernel has them, otherwise a UNIX socket like the one of `virtual:`.
+  /// L2CAP and HCI if the kernel has them, otherwise a UNIX socket like that of `virtual:`.
   ///
   /// `setsockopt(SO_TIMESTAMPNS, SO_RXQ_OVFL, HCI_TIME_STAMP)`, `getsockopt(SO_MEMINFO)`.
   public static func untold() throws(SystemError) -> [ReceiveFact: SystemError] {

@@ -74,7 +74,7 @@ import Glibc
     return unsafe _overrideLifetime(Span(_unsafeElements: bytes), borrowing: self)
   }
 
-  /// Returns the kernel's receive timestamp, or `nil` if there is none, as at the end of a connection.
+  /// Returns the kernel's receive timestamp, or `nil` if the kernel gave none, as at the end of a connection.
   public func time(_ index: Int) -> ReceiveTime? {
     let time = header(index).time_ns
     return time == 0 ? nil : ReceiveTime(nanoseconds: time)

@@ -47,8 +47,8 @@ public struct AdapterInfo: Hashable, Sendable {
   }
 }
 
-/// The HCI raw channel. It receives the events of one adapter, and sends commands to the adapter in addition
-/// to the kernel's commands.
+/// The HCI raw channel, which receives the events of one adapter, and sends commands to the adapter in
+/// addition to the kernel's commands.
 public enum HCISocket {
   /// Opens the raw channel for events and for the commands of other hosts, with kernel timestamps if
   /// supported.

@@ -2,7 +2,7 @@ import CBluetoothLinux
 import Glibc
 import Synchronization
 
-/// An HCI socket that a privileged program opens for an unprivileged one.
+/// An HCI socket that a privileged program opens for an unprivileged program.
 ///
 /// The raw channel cannot be inherited, because the kernel checks the sender for CAP_NET_RAW
 /// (`hci_sock_sendmsg` in `net/bluetooth/hci_sock.c`). An ATT channel need not be inherited, because

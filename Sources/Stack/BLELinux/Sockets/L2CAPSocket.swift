@@ -31,7 +31,7 @@ public enum L2CAPSocket {
     let type = UInt8(peer.type == .public ? BDADDR_LE_PUBLIC : BDADDR_LE_RANDOM)
     if ringtap_l2cap_connect(number, peer.bits, type, attChannel) < 0 {
       let error = lastError()
-      // A signal does not cancel the attempt. It continues in the kernel like any non-blocking connect.
+      // A signal does not cancel the attempt, which continues in the kernel like any non-blocking connect.
       guard error == EINPROGRESS || error == EINTR else {
         throw SystemError(call: "connect(L2CAP)", number: error)
       }
@@ -46,11 +46,11 @@ public enum L2CAPSocket {
   /// Listens for the ATT channels of links that centrals create to an adapter. Requires no capability.
   ///
   /// `socket(SOCK_SEQPACKET, BTPROTO_L2CAP)`, `bind(cid 4)`, `listen`. The kernel allows any number of
-  /// listeners, but gives the channel of each link only to the newest listener. It puts a new socket at the
-  /// front of its list (`l2cap_chan_create`), and skips the other sockets once the link has the channel
-  /// (`l2cap_connect_cfm`). Links that are already up are not offered. The kernel does not check which side
-  /// created the link: if the adapter created a link as the central without a client's socket, this socket
-  /// also gets the channel of that link. Linux 6.1.
+  /// listeners, but gives the channel of each link only to the newest listener. The kernel puts a new socket
+  /// at the front of its list (`l2cap_chan_create`), and skips the other sockets once the link has the
+  /// channel (`l2cap_connect_cfm`). Links that are already up are not offered. The kernel does not check
+  /// which side created the link: if the adapter created a link as the central without a client's socket,
+  /// this socket also gets the channel of that link. Linux 6.1.
   ///
   /// - Parameter adapter: identity address of the adapter.
   package static func listenATT(on adapter: DeviceAddress) throws(SystemError) -> FileDescriptor {

@@ -177,8 +177,8 @@ extension FileDescriptor {
   /// length.
   ///
   /// `sync_file_range`. Guarantees nothing without a later `fdatasync`. If all files are written out before
-  /// one is synced, ext4 does not record a length that includes bytes not yet on the disk. Does nothing for a
-  /// file that is not on a disk.
+  /// the first is synced, ext4 does not record a length that includes bytes not yet on the disk. Does nothing
+  /// for a file that is not on a disk.
   package func writeOut(_ extent: WritingOut, from offset: Int = 0) throws(SystemError) {
     do throws(SystemError) {
       try checked("sync_file_range") { ringtap_write_out(rawValue, Int64(offset), extent == .begun ? 1 : 0) }

@@ -75,7 +75,7 @@ public enum Files {
     return names
   }
 
-  /// Returns the first 4,096 bytes of a text file, such as one under /proc, or `nil` if it cannot be read.
+  /// Returns the first 4,096 bytes of a text file, such as a file under /proc, or `nil` if it cannot be read.
   public static func text(at path: String) -> String? {
     do throws(SystemError) {
       let descriptor = try FileDescriptor.regularFile(path)
@@ -285,7 +285,7 @@ public enum Files {
     try OpenFolder(folder(of: path)).removeTree(name(of: path))
   }
 
-  /// Returns whether a path is a directory; `false` for a link to one.
+  /// Returns whether a path is a directory. Returns `false` for a link to a directory.
   ///
   /// `lstat`.
   package static func isFolder(_ path: String) -> Bool {

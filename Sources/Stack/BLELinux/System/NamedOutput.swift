@@ -3,7 +3,7 @@ import Synchronization
 
 /// A file that is written to a path given by the user. The data is written to a draft in the same folder,
 /// which `commit` renames to the path. A symbolic link at the path is replaced, not followed. After a crash
-/// the path refers to either the old file or the complete new one.
+/// the path refers to either the old file or the complete new file.
 package struct NamedOutput: ~Copyable, Sendable {
   /// Kinds of existing files, other than regular files, that are written in place.
   package enum Target: Hashable, Sendable {
@@ -57,7 +57,7 @@ package struct NamedOutput: ~Copyable, Sendable {
       case S_IFREG:
         if existing == .refuse { throw SystemError(call: "open \(path)", number: EEXIST) }
         try checked("open \(path)") { unsafe access(path, W_OK) }
-        // The new file must not be readable by more users than the old one.
+        // The new file must not be readable by more users than the old file.
         mode &= status.st_mode
       default:
         descriptor = FileDescriptor(

@@ -40,7 +40,7 @@ package final class OpenFolder: Sendable {
   }
 
   /// Creates or replaces a file atomically: even after a power failure, the name refers to either the old
-  /// file or the complete new one.
+  /// file or the complete new file.
   ///
   /// `fsync` of a draft in the same folder, `renameat`, then `fsync` of the folder.
   package func replace(_ name: String, with octets: Span<UInt8>) throws(SystemError) -> FileDescriptor {

@@ -218,7 +218,7 @@ public enum ProcessRights {
     try checked("prctl(PR_SET_NO_NEW_PRIVS)") { ringtap_rights_forgo() }
   }
 
-  /// Drops all capabilities except the given ones. Call this while the process has only one thread.
+  /// Drops all capabilities except the given capabilities. Call this while the process has only one thread.
   ///
   /// - Parameters:
   ///   - capabilities: kept by `ringtap-rights`.
@@ -237,7 +237,8 @@ public enum ProcessRights {
     case filtered, unfiltered
   }
 
-  /// Drops all capabilities of `ringtap-rights` except the given ones. The thread ends if none are left.
+  /// Drops all capabilities of `ringtap-rights` except the given capabilities. The thread ends if no
+  /// capability is left.
   public static func keep(_ capabilities: Set<Capability>) { ringtap_rights_keep(mask(capabilities)) }
 
   /// Installs the filter on all threads: `seccomp(SECCOMP_SET_MODE_FILTER)`.

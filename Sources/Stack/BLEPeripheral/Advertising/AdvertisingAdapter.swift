@@ -10,9 +10,9 @@ public protocol AdvertisingAdapter: Adapter {
 
   /// Advertises a server until the task is cancelled.
   ///
-  /// Advertising ends when a central connects. It is turned on again at once if the controller supports more
-  /// links, otherwise when a link has ended. When this method returns or throws, advertising is off and all
-  /// links have ended.
+  /// Advertising ends when a central connects. Advertising is turned on again at once if the controller
+  /// supports more links, otherwise when a link has ended. When this method returns or throws, advertising is
+  /// off and all links have ended.
   ///
   /// - Parameters:
   ///   - advertisement: the advertised data.

@@ -8,7 +8,7 @@ public import BLEWire
 ///
 /// Responses do not identify their request by a number, and some devices respond twice or late. A response is
 /// ignored if its opcode or handles belong to another request. A response that might belong to the previous
-/// request is held briefly. If a second response arrives meanwhile, it replaces the held response.
+/// request is held briefly. If a second response arrives during this time, it replaces the held response.
 public struct ATTClientMachine: ~Copyable {
   /// Time limit of a transaction. Core 5.4, Vol 3, Part F, 3.3.3.
   public static let transactionTimeout = Duration.seconds(30)
@@ -35,7 +35,7 @@ public struct ATTClientMachine: ~Copyable {
     case serve
     /// The PDU belongs to no request; it was counted in `strayResponses`.
     case stray
-    /// The PDU may belong to an earlier request. It is held until `deadline`; then `release` returns it.
+    /// The PDU may belong to an earlier request. The PDU is held until `deadline`; then `release` returns it.
     case held
   }
 

@@ -131,7 +131,7 @@ public struct GATTDiscoveryResult: Hashable, Sendable {
 
   /// Way to check on a later link that the attributes have not changed. Core 5.4, Vol 3, Part G, 2.5.2.
   public enum Proof: Hashable, Sendable {
-    /// The attributes are unchanged if the device's Database Hash equals this one.
+    /// The attributes are unchanged if the device's Database Hash equals this hash.
     case hash([UInt8])
     /// No check needed: a device without Service Changed never changes its attributes.
     case lasting

@@ -12,9 +12,9 @@
 
   /// Discovery. Core 5.4, Vol 3, Part G, 4.4–4.7.
   ///
-  /// Each discovery sends requests that start at the last found handle + 1. It ends at Attribute Not Found or
-  /// at the end of its range. To avoid an endless loop, it fails if the handles in a response do not increase
-  /// or lie outside the requested range.
+  /// Each discovery sends requests that start at the last found handle + 1. A discovery ends at Attribute Not
+  /// Found or at the end of its range. To avoid an endless loop, a discovery fails if the handles in a
+  /// response do not increase or lie outside the requested range.
   extension ATTRequester {
     /// Discovers the whole database: services with includes, characteristics and descriptors.
     ///
@@ -474,7 +474,7 @@
       return details
     }
 
-    /// Returns the presentation formats, in the order of the aggregate format if there is one.
+    /// Returns the presentation formats, in the order of the aggregate format if it exists.
     private func readFormats(
       of characteristic: GATTDatabase.Characteristic
     ) async throws(GATTError) -> [CharacteristicPresentationFormat] {

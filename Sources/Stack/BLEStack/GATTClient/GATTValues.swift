@@ -271,8 +271,8 @@
 
   /// Signs messages: AES-CMAC with the CSRK that was distributed to the peer when it was bonded.
   ///
-  /// Core 5.4, Vol 3, Part H, 2.4.5. The signer owns the sign counter, which never decreases. It stores the
-  /// counter with the bond before the signature is used.
+  /// Core 5.4, Vol 3, Part H, 2.4.5. The signer owns the sign counter, which never decreases. The signer
+  /// stores the counter with the bond before the signature is used.
   public protocol WriteSigner {
     /// Signs a message and increments the counter.
     ///

@@ -431,8 +431,8 @@ extension ATTServer {
     appendValue(at: index, offset..<min(count, offset + mtu - 1), database, &output)
   }
 
-  /// Answers a Read Multiple or Read Multiple Variable Request. The response to the latter has a length
-  /// before each value.
+  /// Answers a Read Multiple or Read Multiple Variable Request. The response to Read Multiple Variable has a
+  /// length before each value.
   ///
   /// The whole request is refused if any value cannot be read. The error contains the handle of the first
   /// unreadable value.

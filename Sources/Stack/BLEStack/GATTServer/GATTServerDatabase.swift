@@ -188,7 +188,8 @@ extension GATTServerDatabase {
           writeAccess: .refused(.writeNotPermitted), signedWriteAccess: Self.unsigned, value: value))
     }
 
-    /// First and last handle of each service. Computed first because an include may refer to a later service.
+    /// Returns the first and last handle of each service. Computed first because an include may refer to a
+    /// later service.
     private static func ranges(of services: [GATTServiceDescription]) -> [HandleRange] {
       var next = 1
       func handle(_ wanted: AttributeHandle?) -> Int { wanted.map { Int($0.rawValue) } ?? next }

@@ -12,7 +12,7 @@ public struct H4Framer: ~Copyable {
   /// Number of bytes that belonged to no packet.
   public private(set) var garbage = 0
   private var pending: [UInt8] = []
-  /// An empty array with the former capacity of `pending`.
+  /// An empty array with the capacity that `pending` had before.
   private var spare: [UInt8] = []
 
   private let sender: HCIDirection

@@ -8,7 +8,7 @@ public struct CommandID: Hashable, Sendable {
 /// A FIFO queue of the host's commands. Sends no more commands than the controller has given credits for.
 ///
 /// Core 5.4, Vol 4, Part E, 4.4. Responses are matched by opcode. If two outstanding commands have the same
-/// opcode, the response belongs to the older one.
+/// opcode, the response belongs to the older command.
 struct HCICommandQueue: ~Copyable {
   /// Maximum number of queued commands. Reached only if a host submits commands in a loop.
   static let limit = 64
@@ -55,7 +55,7 @@ struct HCICommandQueue: ~Copyable {
     return id
   }
 
-  /// Returns the next command if the controller accepts one now.
+  /// Returns the next command if the controller can accept a command now.
   mutating func next(now: MonotonicTime) -> [UInt8]? {
     guard !waiting.isEmpty else { return nil }
     guard credits > 0 else {

@@ -195,7 +195,7 @@ public struct HCIHost: ~Copyable {
   ///   - now: start of any time limits.
   ///   - report: called with each advertising report, reassembled if it arrived in fragments.
   ///   - attribute: called with each ATT PDU, in place if it arrived in one fragment.
-  /// - Throws: If the packet is dropped. It is counted, and the host stays usable.
+  /// - Throws: If the packet is dropped. The packet is counted, and the host stays usable.
   public mutating func receive(
     _ packet: Span<UInt8>, now: MonotonicTime, report: (borrowing AdvertisingReport) -> Void,
     attribute: (ConnectionHandle, Span<UInt8>) -> Void

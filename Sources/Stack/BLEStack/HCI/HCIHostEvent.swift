@@ -20,7 +20,7 @@ public struct ControllerDescription: Hashable, Sendable {
   /// would refuse the legacy commands.
   public var hasAdvertisingSets: Bool { supportedCommands.count > 36 && supportedCommands[36] & 0x3E == 0x3E }
 
-  /// Whether to use the extended scan and connect commands instead of the legacy ones: the controller
+  /// Whether to use the extended scan and connect commands instead of the legacy commands: the controller
   /// supports both extended scan commands (byte 37, bits 5 and 6). A controller refuses a mix of legacy and
   /// extended commands.
   public var usesExtendedCommands: Bool {

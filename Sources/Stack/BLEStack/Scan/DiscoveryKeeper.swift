@@ -12,7 +12,7 @@ package struct DiscoveryKeeper {
     /// The kernel has not answered the start command.
     case starting
     case ours
-    /// Another program's discovery is running, or the adapter cannot start one now; retry later.
+    /// Another program's discovery is running, or the adapter cannot start a discovery now; retry later.
     case waiting
   }
 
@@ -42,11 +42,12 @@ package struct DiscoveryKeeper {
     return .nothing
   }
 
-  /// Processes the end of a discovery. Either ours ended, because of the kernel's timeout or another program,
-  /// or the discovery ended that blocked ours.
+  /// Processes the end of a discovery. Either our discovery was ended by the kernel's timeout or another
+  /// program, or another program's discovery, which blocked ours, has ended.
   package mutating func ended() -> Step {
     switch state {
-    // The discovery that ended began before ours. The reply to the start command decides.
+    // The discovery that ended is not ours, which has not started yet. The reply to the start command
+    // determines the next step.
     case .off, .starting: .nothing
     case .ours, .waiting: start()
     }
@@ -96,7 +97,7 @@ package struct ScanInterruption: Hashable {
 
   package init() {}
 
-  /// Whether other programs use the controller. If so, a scan that is on belongs to them.
+  /// Whether other programs use the controller. If so, a scan that is on belongs to these programs.
   package var isOthersTurn: Bool { othersScan || othersConnect }
 
   /// When to resume the scan; `nil` if it is on or other programs are still active.
@@ -132,6 +133,6 @@ package struct ScanInterruption: Hashable {
     latest = time
   }
 
-  /// Defers the next attempt to resume the scan, after a failed one.
+  /// Defers the next attempt to resume the scan. Called after an attempt has failed.
   package mutating func postpone(at time: MonotonicTime) { latest = time }
 }

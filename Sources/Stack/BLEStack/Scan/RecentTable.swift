@@ -1,4 +1,4 @@
-/// A table with a limited number of keys. When it is full, a new key replaces the least recently used one.
+/// A table with a limited number of keys. When it is full, a new key replaces the least recently used key.
 ///
 /// Each use takes constant time.
 package struct RecentTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
@@ -50,7 +50,7 @@ package struct RecentTable<Key: Hashable & Sendable, Value: Sendable>: Sendable 
 
   /// Adds a key.
   ///
-  /// - Returns: Index of the key. It is not yet linked into the order of use.
+  /// - Returns: Index of the key. The key is not yet linked into the order of use.
   private mutating func add(_ key: Key, _ value: Value) -> Int {
     var place = entries.count
     if entries.count < limit {

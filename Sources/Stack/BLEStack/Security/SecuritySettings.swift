@@ -1,7 +1,7 @@
 #if !hasFeature(Embedded)
   public import BLEWire
 
-  /// The user interface of a pairing: a person, or a program that acts for one.
+  /// The user interface of a pairing: a user, or a program that acts for a user.
   public struct PairingAgent: Sendable {
     /// Input and output capability; determines the pairing method.
     public var capability: IOCapability
@@ -29,7 +29,7 @@
 
   /// The stored bond of a paired device, with its addresses.
   public struct StoredBond: Hashable, Sendable {
-    /// Address of the device: its identity address if it sent one.
+    /// Address of the device: its identity address if the device sent an identity address.
     public var device: DeviceAddress
     /// Address of this side on the link. The device finds its key by this address.
     public var local: DeviceAddress
@@ -55,7 +55,7 @@
   /// Storage for bonds. Called on the receive thread; must not block for long.
   public protocol BondStore: Sendable {
     func bonds() -> [StoredBond]
-    /// Stores a bond, replacing an older one of the same device.
+    /// Stores a bond. Replaces an older bond of the same device.
     func keep(_ bond: StoredBond)
     /// Returns the counter for the next signature with the key that was distributed to this device. Stores
     /// the following value before it returns, so that no counter is used twice, even after a crash.
@@ -131,8 +131,8 @@
 
     /// Required security of a link to a bonded device.
     public enum BondedLinks: Hashable, Sendable {
-      /// The link is encrypted with the bond's key before any value of the device is delivered. It is closed
-      /// if encryption fails.
+      /// The link is encrypted with the bond's key before any value of the device is delivered. The link is
+      /// closed if encryption fails.
       case encrypted
       /// No security is required: if a device has lost its key, the link is used unencrypted.
       case any
@@ -206,7 +206,7 @@
     }
 
     /// Returns the identity of this side. Uses the resolving key that bonded peers have received, or creates
-    /// a new key if no peer has received one.
+    /// a new key if no peer has received a key.
     package func identity(as address: DeviceAddress) -> DeviceIdentity {
       let known = store?.bonds().last { $0.local == address && $0.bond.localResolvingKey != nil }
       return DeviceIdentity(

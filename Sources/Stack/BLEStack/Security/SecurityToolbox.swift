@@ -4,8 +4,8 @@ public import BLEWire
 ///
 /// Numbers are in the byte order in which the specification prints them, most significant first.
 public enum SecurityToolbox {
-  /// Computes the hash part of a resolvable private address from its random part (prand). Both have 24 bits.
-  /// Core 5.4, Vol 3, Part H, 2.2.2.
+  /// Computes the hash part of a resolvable private address from its random part (prand). Both parts have 24
+  /// bits. Core 5.4, Vol 3, Part H, 2.2.2.
   public static func ah(_ key: UInt128, _ prand: UInt32) -> UInt32 {
     UInt32(truncatingIfNeeded: AES128(key: key).encrypt(UInt128(prand & 0xFF_FFFF)) & 0xFF_FFFF)
   }

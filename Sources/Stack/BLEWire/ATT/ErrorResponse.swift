@@ -66,7 +66,7 @@ public struct ATTErrorCode: RawRepresentable, Hashable, Sendable, BitwiseCopyabl
 
   public let request: ATTOpcode
   /// Handle of the attribute. For information only: some servers return a handle other than the requested
-  /// one.
+  /// handle.
   public let handle: AttributeHandle
   public let code: ATTErrorCode
 

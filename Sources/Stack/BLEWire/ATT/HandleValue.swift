@@ -86,7 +86,7 @@
   /// Passes each complete entry to `body`, in order.
   ///
   /// - Throws: `truncated` or `lengthMismatch` for an incomplete last entry, after `body` has received the
-  ///   complete ones.
+  ///   complete entries.
   @inlinable public func forEach(
     _ body: (borrowing HandleValueNotification) -> Void
   ) throws(WireError) {

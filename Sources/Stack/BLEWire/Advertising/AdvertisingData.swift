@@ -62,7 +62,7 @@ public struct AdvertisingDataType: RawRepresentable, Hashable, Sendable, Bitwise
   /// specification allows.
   ///
   /// - Throws: `lengthMismatch` for the first structure that extends past the end, after `body` has received
-  ///   the preceding ones.
+  ///   the preceding structures.
   @inlinable public func forEach(
     _ body: (AdvertisingDataType, Span<UInt8>) -> Void
   ) throws(WireError) {

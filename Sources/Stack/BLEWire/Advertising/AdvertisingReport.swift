@@ -99,7 +99,7 @@
   /// strict reading of the legacy event suggests an array per field instead.
   ///
   /// - Throws: `truncated` or `lengthMismatch` for the first report that does not fit, after `body` has
-  ///   received the preceding ones.
+  ///   received the preceding reports.
   @inlinable public func forEach(
     _ body: (borrowing AdvertisingReport) -> Void
   ) throws(WireError) {

@@ -27,7 +27,7 @@
   /// Decodes a packet.
   ///
   /// - Parameter packet: the packet without its H4 type byte.
-  /// - Throws: `truncated`, or `lengthMismatch` if the header's length differs from the actual one.
+  /// - Throws: `truncated`, or `lengthMismatch` if the header's length differs from the actual length.
   @_lifetime(copy packet)
   @inlinable public init(validating packet: Span<UInt8>) throws(WireError) {
     try packet.require(Self.headerByteCount, .acl)

@@ -83,8 +83,8 @@ public struct RemoveAdvertising: ManagementCommand {
 }
 
 #if !NO_ALLOCATIONS
-  /// Sets the advertising data and scan response of an instance, and enables the instance. Both consist of AD
-  /// structures, up to the controller's limit. `mgmt-api.txt`, 0x0055.
+  /// Sets the advertising data and scan response of an instance, and enables the instance. Data and response
+  /// consist of AD structures, up to the controller's limit. `mgmt-api.txt`, 0x0055.
   public struct AddExtendedAdvertisingData: ManagementCommand {
     public static let opcode = ManagementOpcode.addExtendedAdvertisingData
     public let instance: UInt8

@@ -72,8 +72,8 @@ public struct Discovering: Hashable, Sendable, BitwiseCopyable {
       txPower: 0x7F, data: event.extracting(Self.headerByteCount...))
   }
 
-  /// Converts the event's flags to those of an advertising report. Bit 2: not connectable. Bit 5: a scan
-  /// response whose advertisement the kernel has not received.
+  /// Converts the event's flags to the properties of an advertising report. Bit 2: not connectable. Bit 5: a
+  /// scan response whose advertisement the kernel has not received.
   private static func properties(flags: UInt32) -> AdvertisingReport.Properties {
     if flags & 1 << 5 != 0 { return AdvertisingReport.Properties(bits: 0x1B) }
     return AdvertisingReport.Properties(bits: flags & 1 << 2 != 0 ? 0x10 : 0x13)

@@ -59,7 +59,7 @@ public struct TimeSpan: Hashable, Comparable, Sendable, BitwiseCopyable {
 
   @inlinable public init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
 
-  /// Creates the span between two times on the same clock. Both are in nanoseconds.
+  /// Creates the span between two times on the same clock, in nanoseconds.
   @inlinable public init(from start: Int64, to end: Int64) {
     let (difference, isOver) = end.subtractingReportingOverflow(start)
     nanoseconds = !isOver ? difference : end < start ? .min : .max

@@ -8,7 +8,7 @@ public import BLEWire
 /// service has no reading and the Health Thermometer has NaN. The control point reports that no heart-rate
 /// monitors are paired, and refuses other requests.
 public struct CoreModel: SensorModel {
-  /// Number of notifications per indication, so that one indication is sent in about ten seconds.
+  /// Number of notifications per indication. With 10, an indication is sent about every ten seconds.
   public static let thermometerEvery = 10
 
   public var name = "CORE A1:B2"

@@ -3,10 +3,10 @@ import Physiology
 
 /// The beat times of a simulated wearer's heart, as a function of time.
 ///
-/// The rate rises and falls linearly each minute. It is modulated by breathing (15 per minute, like
+/// The rate rises and falls linearly each minute. The rate is modulated by breathing (15 per minute, like
 /// respiratory sinus arrhythmia) and by a wave with a period of 10 s (like that of the blood pressure). Both
-/// follow McSharry, Clifford, Tarassenko, Smith, A Dynamical Model for Generating Synthetic Electrocardiogram
-/// Signals, IEEE Trans. Biomed. Eng. 50(3), 289–294, 2003.
+/// modulations follow McSharry, Clifford, Tarassenko, Smith, A Dynamical Model for Generating Synthetic
+/// Electrocardiogram Signals, IEEE Trans. Biomed. Eng. 50(3), 289–294, 2003.
 public struct HeartRhythm: Hashable, Sendable {
   public static let periodSeconds = 60.0
   public static let breathsPerSecond = 0.25
@@ -58,8 +58,8 @@ public struct HeartRhythm: Hashable, Sendable {
   /// Returns the phase at which beat `number` has its R wave, in beats.
   func place(_ number: Int) -> Double { Double(number) - (isEctopic(number) ? Self.prematurity : 0) }
 
-  /// Returns the phase at a time: the number of beats since time 0. It is an integer at each R wave of the
-  /// sinus rhythm.
+  /// Returns the phase at a time: the number of beats since time 0. The phase is an integer at each R wave of
+  /// the sinus rhythm.
   func phase(at seconds: Double) -> Double {
     guard breathingShare + slowShare > 0 else { return meanBeats(until: seconds) / 60 }
     let (breathing, slow) = (Self.breathsPerSecond, Self.slowWavesPerSecond)
@@ -113,8 +113,8 @@ struct PulseSignal: Sendable {
     Int((body.own(rhythm.beat(beat)) * RRIntervals.ticksPerSecond).rounded())
   }
 
-  /// Returns the intervals that have ended since the last call, in 1/1024 s. They are rounded in such a way
-  /// that their sum is exact.
+  /// Returns the intervals that have ended since the last call, in 1/1024 s. The intervals are rounded in
+  /// such a way that their sum is exact.
   mutating func intervals(until seconds: Double) -> [UInt16] {
     var intervals: [UInt16] = []
     while true {

@@ -26,7 +26,7 @@ public struct StrapModel: SensorModel {
   private var latest = 0.0
   private var energyStart = 0.0
 
-  /// Number of measurements from one that contains the energy expended to the next. Heart Rate Service 1.0,
+  /// Period, in measurements, at which a measurement contains the energy expended. Heart Rate Service 1.0,
   /// 3.1.1.3, recommends about ten.
   private static let energyEvery = 10
   /// Number of bytes for the flags, an 8-bit rate and the energy.

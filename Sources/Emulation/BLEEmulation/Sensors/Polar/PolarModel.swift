@@ -8,8 +8,8 @@ public import BLEWire
 /// Online Measurement (2024). ECG frames are plain (type 0); acceleration (type 1) and PPG (type 0) are
 /// compressed. Each tick sends the samples since the last tick, in as many frames as the MTU requires; the
 /// heart rate is sent once per second. The sensor's clock starts with the first link at 2019-01-01, like the
-/// clock of an H10 that is switched on. It continues on later links, and advances by one second between two
-/// links.
+/// clock of an H10 that is switched on. The clock continues on later links, and advances by one second
+/// between two links.
 public struct PolarModel: SensorModel {
   /// The time 2019-01-01 in nanoseconds since 2000.
   public static let epochNanoseconds: UInt64 = 599_616_000_000_000_000

@@ -547,8 +547,8 @@ struct RingPace {
 struct RingMeasuring {
   /// Interval between frames. CAP1 has 2.03 frames per second.
   static let interval = Duration.milliseconds(500)
-  /// Time without a command from the host after which the measurement ends. The time is from one source;
-  /// others observed no end.
+  /// Time without a command from the host after which the measurement ends. This time is from a single
+  /// source; other sources observed no end.
   private static let patience = Duration.seconds(60)
   /// Number of frames without a value at the start. A real ring needs 26 s; this ring needs less, to save
   /// time.

@@ -275,7 +275,7 @@ public struct RingHistory: Hashable, Sendable {
     self.seed = seed
   }
 
-  /// A record of the activity log, which has one per hour.
+  /// A record of the activity log. The log has one record per hour.
   public struct Activity: Hashable, Sendable {
     public let hour: Int
     public let steps: UInt16

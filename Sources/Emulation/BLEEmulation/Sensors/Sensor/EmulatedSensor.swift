@@ -199,7 +199,7 @@ public final class EmulatedSensor: VirtualPeripheral {
     }
   }
 
-  /// Sends queued indications until one awaits its confirmation.
+  /// Sends queued indications until an indication awaits its confirmation.
   private func flush(_ link: PeripheralLink, _ now: MonotonicTime) {
     retry = nil
     while let item = waiting.first {

@@ -29,8 +29,8 @@ public struct PairingConfiguration: Sendable {
   public var replacedBond: Bond?
   /// Out-of-band data of a legacy pairing.
   public var temporaryKey: UInt128?
-  /// A fixed passkey instead of a random one, for a device without a display that has the passkey printed on
-  /// its case.
+  /// A fixed passkey instead of a random passkey, for a device without a display that has the passkey printed
+  /// on its case.
   public var passkey: UInt32?
 
   public init(
@@ -57,7 +57,7 @@ public enum PairingError: Error, Hashable, Sendable {
   case notEncrypted(HCIStatus)
   /// The device sent this identity address, which is invalid or belongs to another bond.
   case identityRefused(DeviceAddress)
-  /// The device has a bond that is stronger than the new one would be. The old bond is kept.
+  /// The device has a bond that is stronger than the new bond would be. The old bond is kept.
   case weakerThanBond
   /// The device supports only legacy pairing, but Secure Connections is required.
   case notSecureConnections
@@ -812,7 +812,7 @@ struct RepeatedAttempts {
   }
 
   private var peers: [Attempts] = []
-  /// Number of failed passkey pairings since the last successful one.
+  /// Number of failed passkey pairings since the last successful passkey pairing.
   private var passkeyFailures = 0
   private var passkeyEnd: MonotonicTime?
 

@@ -138,7 +138,7 @@ public struct LERemoveAdvertisingSet: HCICommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(set.rawValue) }
 }
 
-/// Removes all sets. They must be disabled first. Core 5.4, Vol 4, Part E, 7.8.60.
+/// Removes all sets. All sets must be disabled first. Core 5.4, Vol 4, Part E, 7.8.60.
 public struct LEClearAdvertisingSets: HCICommand {
   public static let opcode = HCIOpcode.leClearAdvertisingSets
   @inlinable public init() {}
