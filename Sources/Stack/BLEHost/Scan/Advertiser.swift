@@ -24,11 +24,11 @@ public struct Advertiser: Hashable, Sendable {
   public var isConnectable = false
   public var latest = ReceiveTime(nanoseconds: 0)
 
-  /// Sufficient: the longest legacy advertisement and its scan response contain at most 26 service UUIDs.
+  /// Maximum number of service UUIDs. The longest legacy advertisement and its scan response contain 26.
   public static let serviceLimit = Limit(
     32, "service UUIDs of one advertiser", by: .air, whenFull: "further ones are left out",
     counted: "`leftOut` of a scan")
-  /// Sufficient: real devices send one or two such structures.
+  /// Maximum number of manufacturer and service data structures. Real devices send one or two.
   public static let dataLimit = Limit(
     16, "company identifiers and service-data UUIDs of one advertiser", by: .air,
     whenFull: "further ones are left out", counted: "`leftOut` of a scan")

@@ -22,8 +22,8 @@ public struct Scanner: Sendable {
     4_096, "advertisers of a scan", by: .air,
     whenFull: "the one heard longest ago is dropped, and is new when it is heard again",
     counted: "`forgotten` of a scan")
-  /// Sufficient: a scan response follows its advertisement directly, and a search needs no other data of
-  /// other advertisers.
+  /// Maximum number of advertisers to keep in a search. A low limit is sufficient: a scan response directly
+  /// follows its advertisement, and a search needs no further data of other advertisers.
   public static let searched = Limit(
     256, "advertisers of a search for a device", by: .air, whenFull: "the one heard longest ago is dropped",
     counted: "`forgotten`, reported when the search ends")

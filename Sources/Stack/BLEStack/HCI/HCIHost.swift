@@ -606,8 +606,8 @@ final class HCILink {
   /// The latest deferred update.
   fileprivate var wantedTiming: LinkParameterRange?
   var isEncrypted = false
-  /// Origin of the key that encrypts the link, and of the key most recently supplied to the controller. As
-  /// central, any key counts as `stored`.
+  /// Origin of the key that encrypts the link. `givenKeySource` is the origin of the key most recently
+  /// supplied to the controller. As central, any key counts as `stored`.
   fileprivate var keySource: LinkKeySource?
   fileprivate var givenKeySource: LinkKeySource?
   var pairing: Pairing?

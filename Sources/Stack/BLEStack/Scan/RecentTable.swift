@@ -5,7 +5,8 @@ package struct RecentTable<Key: Hashable & Sendable, Value: Sendable>: Sendable 
   private struct Entry: Sendable {
     var key: Key
     var value: Value
-    /// The neighbours in the order of use.
+    /// Index of the key that was used before this key. `newer` is the index of the key that was used after
+    /// it.
     var older: Int?
     var newer: Int?
   }

@@ -4,7 +4,7 @@ public import BLEWire
 /// 3, Part H, 2.4.2.
 public struct LongTermKey: Hashable, Sendable {
   public var key: UInt128
-  /// EDIV and Rand; both 0 for a Secure Connections key.
+  /// EDIV, which identifies the key together with `random` (Rand). Both are 0 for a Secure Connections key.
   public var diversifier: UInt16
   public var random: UInt64
 
@@ -37,8 +37,8 @@ public struct DeviceIdentity: Hashable, Sendable {
 }
 
 extension DeviceIdentity {
-  /// Creates a resolvable private address, which only devices with the key can resolve. Core 5.4, Vol 6, Part
-  /// B, 1.3.2.2.
+  /// Creates a resolvable private address, which only devices with the identity resolving key can resolve.
+  /// Core 5.4, Vol 6, Part B, 1.3.2.2.
   ///
   /// - Parameter randomBits: the low 22 bits are used.
   /// - Returns: `nil` if the low 22 bits are all zeros or all ones, which is not allowed.

@@ -122,10 +122,10 @@
 
     /// When to encrypt a link to a bonded device.
     public enum Encryption: Hashable, Sendable {
-      /// As soon as the link is up.
+      /// Encrypts the link as soon as it is up.
       case atOnce
-      /// When the device refuses a request for insufficient security. Until then writes can be signed, and
-      /// values that the device sends unencrypted are delivered, regardless of `bondedLinks`.
+      /// Encrypts the link when the device refuses a request for insufficient security. Until then writes can
+      /// be signed, and values that the device sends unencrypted are delivered, regardless of `bondedLinks`.
       case whenWanted
     }
 

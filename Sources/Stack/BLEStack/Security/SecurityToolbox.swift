@@ -12,8 +12,8 @@ public enum SecurityToolbox {
 
   /// The addresses and feature PDUs that a legacy confirm value covers.
   public struct LegacyContext: Hashable, Sendable {
-    /// Pairing Request and Response as sent on air, seven bytes each, as numbers with the code as the least
-    /// significant byte.
+    /// The Pairing Request as sent on air: a number of seven bytes, with the code as the least significant
+    /// byte. `response` is the Pairing Response in the same format.
     public var request: UInt64
     public var response: UInt64
     public var initiator: DeviceAddress

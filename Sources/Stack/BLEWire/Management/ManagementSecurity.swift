@@ -171,7 +171,7 @@ public struct ManagementLongTermKey: Hashable, Sendable {
   public var role: Role
   /// Encryption key size, 7 … 16 bytes.
   public var keyByteCount: UInt8
-  /// EDIV and Rand; 0 for Secure Connections.
+  /// EDIV, which identifies the key together with `random` (Rand). Both are 0 for Secure Connections.
   public var diversifier: UInt16
   public var random: UInt64
   public var key: UInt128

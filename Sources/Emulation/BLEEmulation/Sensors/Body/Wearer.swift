@@ -210,7 +210,8 @@ func square(_ x: Double) -> Double { x * x }
 struct WearerMotion {
   private typealias Harmonics = InlineArray<4, (size: Double, turns: Double)>
 
-  /// Harmonics of the stride for each axis and for the light: relative amplitudes and phases.
+  /// Harmonics of the stride on the x axis: relative amplitudes and phases. The other axes and the light have
+  /// their own harmonics.
   private static let x: Harmonics = [(0.60, 0.00), (0.50, 0.30), (0.15, 0.10), (0.20, 0.60)]
   private static let y: Harmonics = [(0.30, 0.40), (0.80, 0.05), (0.10, 0.75), (0.30, 0.20)]
   private static let z: Harmonics = [(0.20, 0.15), (0.40, 0.55), (0.20, 0.90), (0.15, 0.45)]

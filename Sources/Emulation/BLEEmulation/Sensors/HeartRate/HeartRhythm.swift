@@ -15,8 +15,8 @@ public struct HeartRhythm: Hashable, Sendable {
   /// Mean rate in beats per minute. Rises from the lower to the upper bound and falls back each minute; the
   /// bounds may be equal.
   public var beatsPerMinute: ClosedRange<Double>
-  /// Amplitudes of the modulation by breathing and the slow wave, as fractions of the mean rate; together
-  /// below 0.5.
+  /// Amplitude of the modulation by breathing, as a fraction of the mean rate. `slowShare` is the amplitude
+  /// of the slow wave. Their sum is below 0.5.
   public var breathingShare = 0.03
   public var slowShare = 0.02
   /// Fraction of premature beats: 0 … 0.5, where 0.5 is every second beat. After a premature beat a

@@ -141,7 +141,8 @@ public struct LinkLayerVersion: Hashable, Sendable, BitwiseCopyable {
 /// Reports that the maximum size of a link's data packets changed. Core 5.4, Vol 4, Part E, 7.7.65.7.
 @frozen public struct LEDataLengthChange: Hashable, Sendable, BitwiseCopyable {
   public let handle: ConnectionHandle
-  /// Maximum size of the data packets that this side sends and receives, in bytes.
+  /// Maximum size of the data packets that this side sends, in bytes. `receiveOctets` is the maximum size of
+  /// the data packets that this side receives.
   public let transmitOctets: UInt16
   public let receiveOctets: UInt16
 

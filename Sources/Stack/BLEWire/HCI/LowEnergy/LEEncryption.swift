@@ -28,7 +28,8 @@ extension HCIStatus {
 public struct LEEnableEncryption: HCICommand {
   public static let opcode = HCIOpcode.leEnableEncryption
   public let handle: ConnectionHandle
-  /// Rand and EDIV, which identify the peer's key; 0 except for keys from legacy pairing.
+  /// Rand, which identifies the peer's key together with `diversifier` (EDIV). Both are 0 except for keys
+  /// from legacy pairing.
   public let random: UInt64
   public let diversifier: UInt16
   public let key: UInt128
@@ -59,7 +60,8 @@ public struct LEEnableEncryption: HCICommand {
 /// 5.4, Vol 4, Part E, 7.7.65.5.
 @frozen public struct LELongTermKeyRequest: Hashable, Sendable, BitwiseCopyable {
   public let handle: ConnectionHandle
-  /// Rand and EDIV, which identify the key; 0 except for keys from legacy pairing.
+  /// Rand, which identifies the key together with `diversifier` (EDIV). Both are 0 except for keys from
+  /// legacy pairing.
   public let random: UInt64
   public let diversifier: UInt16
 
@@ -119,7 +121,7 @@ public struct LELongTermKeyRequestNegativeReply: HCICommand {
     self.keyByteCount = keyByteCount
   }
 
-  /// Decodes the first version, code 0x08.
+  /// Decodes the first version of the event, code 0x08.
   public init(validating parameters: Span<UInt8>) throws(WireError) {
     try parameters.require(4, .hciEvent)
     self.init(
@@ -127,7 +129,7 @@ public struct LELongTermKeyRequestNegativeReply: HCICommand {
       isEncrypted: parameters[3] != 0)
   }
 
-  /// Decodes the second version, code 0x59.
+  /// Decodes the second version of the event, code 0x59.
   public init(validatingV2 parameters: Span<UInt8>) throws(WireError) {
     try parameters.require(5, .hciEvent)
     self.init(
