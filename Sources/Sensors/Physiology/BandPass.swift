@@ -1,8 +1,8 @@
-/// A second-order section: two poles, two zeros, transposed direct form II.
+/// Second-order filter section (biquad) in transposed direct form II: two poles, two zeros.
 ///
-/// Coefficients by the bilinear transform of the Butterworth prototype (Q = 1/√2) with the cut-off prewarped
-/// (Oppenheim and Schafer, Discrete-Time Signal Processing, 3rd ed., 7.3; the closed forms are those of R.
-/// Bristow-Johnson, Audio EQ Cookbook, W3C Note 2021).
+/// The coefficients come from the bilinear transform of a Butterworth filter (Q = 1/√2) with a prewarped
+/// cut-off (Oppenheim and Schafer, Discrete-Time Signal Processing, 3rd ed., 7.3; the closed forms are those
+/// of R. Bristow-Johnson, Audio EQ Cookbook, W3C Note 2021).
 public struct Biquad: Sendable {
   private let b0, b1, b2, a1, a2: Double
   private var s1 = 0.0
@@ -13,9 +13,11 @@ public struct Biquad: Sendable {
     (a1, a2) = (a.1 / a.0, a.2 / a.0)
   }
 
+  /// Creates a Butterworth low-pass filter.
+  ///
   /// - Parameters:
   ///   - cutOff: −3 dB frequency in hertz, below half the rate.
-  ///   - rate: samples per second.
+  ///   - rate: sample rate in samples per second.
   public static func lowPass(cutOff: Double, rate: Double) -> Biquad {
     let (cosine, alpha) = design(cutOff, rate)
     let gain = (1 - cosine) / 2
@@ -42,7 +44,7 @@ public struct Biquad: Sendable {
     return y
   }
 
-  /// Sets the state that a constant input of `x` would have left, so that an offset does not cause a step.
+  /// Sets the state to the steady state for a constant input `x`, so that an offset does not cause a step.
   public mutating func settle(at x: Double) {
     let y = x * (b0 + b1 + b2) / (1 + a1 + a2)
     s2 = b2 * x - a2 * y
@@ -50,21 +52,23 @@ public struct Biquad: Sendable {
   }
 }
 
-/// A second-order Butterworth high-pass filter, followed by a low-pass filter.
+/// Second-order Butterworth high-pass filter, followed by a low-pass filter.
 ///
-/// It runs forwards only, so it shifts a wave by a time that depends on its frequency. With a band of 0.5 … 8
-/// Hz at 50 samples per second, a sine of 1 Hz is 94 ms early, a sine of 2 Hz is 2 ms early, and a sine of 3
-/// Hz is 15 ms late (phase delay, by SciPy). The shift is the same for each beat of a steady pulse, so its
-/// intervals are correct. If the pulse changes, the shift changes slightly from beat to beat.
+/// The filter is causal, so the phase delay depends on the frequency. With a band of 0.5 … 8 Hz at 50 samples
+/// per second, a sine of 1 Hz is 94 ms early, a sine of 2 Hz is 2 ms early, and a sine of 3 Hz is 15 ms late
+/// (computed with SciPy). Each beat of a steady pulse has the same delay, so the beat intervals are correct.
+/// If the pulse changes, the delay changes slightly from beat to beat.
 public struct BandPass: Sendable {
   private var high: Biquad
   private var low: Biquad?
   private var isSettled = false
 
+  /// Creates a band-pass filter.
+  ///
   /// - Parameters:
-  ///   - band: −3 dB frequencies in hertz. An upper edge above 0.4 times the rate is ignored, because the
+  ///   - band: −3 dB frequencies in hertz. An upper edge above 0.4 times the sample rate is ignored, because
   ///     sampling already limits the band there.
-  ///   - rate: samples per second, more than twice the lower edge.
+  ///   - rate: sample rate in samples per second, more than twice the lower edge.
   public init(_ band: ClosedRange<Double>, rate: Double) {
     high = .highPass(cutOff: band.lowerBound, rate: rate)
     low = band.upperBound <= 0.4 * rate ? .lowPass(cutOff: band.upperBound, rate: rate) : nil
@@ -79,17 +83,17 @@ public struct BandPass: Sendable {
     return low?.filter(y) ?? y
   }
 
-  /// Resets the filter; the next sample is the first.
+  /// Resets the filter. The next sample counts as the first sample.
   public mutating func reset() {
     isSettled = false
     low?.settle(at: 0)
   }
 }
 
-/// Returns the sine and cosine for −π … π by their series, accurate to 1e-15, because this module does not
-/// link a mathematics library.
+/// Returns the sine and cosine of an angle from −π to π, accurate to 1e-15. Computed as power series, because
+/// this module does not link a mathematics library.
 func sineAndCosine(_ angle: Double) -> (sine: Double, cosine: Double) {
-  // Computes a quarter of the angle, for which the series is short, and doubles it twice.
+  // The series converges quickly for a quarter of the angle. The double-angle formulas are applied twice.
   let x = angle / 4
   var sine = 0.0
   var cosine = 0.0
@@ -107,27 +111,29 @@ func sineAndCosine(_ angle: Double) -> (sine: Double, cosine: Double) {
   return (sine, cosine)
 }
 
-/// A band-pass filter with finite impulse response. It delays all frequencies equally, so a wave keeps its
-/// shape and position.
+/// Band-pass filter with finite impulse response (FIR) and linear phase. The filter delays all frequencies
+/// equally, so a wave keeps its shape.
 ///
-/// The filter is an ideal band-pass truncated by a raised cosine (Oppenheim and Schafer, Discrete-Time Signal
-/// Processing, 3rd ed., 7.5). The remaining gain at frequency zero is removed, and the gain is one at the
-/// band's geometric mean. With a length of a quarter of a second, its edges are as soft as those of a
-/// second-order Butterworth filter.
+/// The filter is an ideal band-pass with a raised-cosine window (Oppenheim and Schafer, Discrete-Time Signal
+/// Processing, 3rd ed., 7.5). The gain is 0 at frequency zero and 1 at the band's geometric mean. With an
+/// impulse response of a quarter of a second, the edges are as soft as the edges of a second-order
+/// Butterworth filter.
 struct LinearPhaseBandPass: Sendable {
   /// Delay of the output, in samples.
   let delay: Int
   private let taps: [Double]
-  /// The last inputs, stored twice so that they are contiguous. The first input is subtracted from each, to
-  /// remove an offset.
+  /// The last inputs minus the first input, which removes an offset. Each is stored twice, so that the filter
+  /// reads a contiguous range.
   private var inputs: [Double]
   private var next = 0
   private var first: Double?
 
+  /// Creates a linear-phase band-pass filter.
+  ///
   /// - Parameters:
   ///   - band: frequencies of half the amplitude, in hertz.
-  ///   - seconds: length of the impulse response.
-  ///   - rate: samples per second.
+  ///   - seconds: length of the impulse response, in seconds.
+  ///   - rate: sample rate in samples per second.
   init(_ band: ClosedRange<Double>, seconds: Double, rate: Double) {
     delay = Int((seconds * rate / 2).rounded())
     var taps: [Double] = []
@@ -174,7 +180,7 @@ struct LinearPhaseBandPass: Sendable {
   }
 }
 
-/// Returns the sine and cosine of an angle in turns.
+/// Returns the sine and cosine of an angle given in turns (full circles).
 package func sineAndCosine(turns: Double) -> (sine: Double, cosine: Double) {
   sineAndCosine(2 * .pi * (turns - turns.rounded()))
 }

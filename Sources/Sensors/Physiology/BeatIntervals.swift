@@ -1,15 +1,16 @@
-/// Computes the median interval between the beats of a window, for `PulseMeter` and `ECGMeter`. It allocates
-/// only at the start.
+/// Computes the median interval between the beats of a window. Memory is allocated only in the initializer.
 struct BeatIntervals: Sendable {
   /// The intervals in seconds, ascending.
   private var sorted: [Double]
 
+  /// Creates a calculator for windows of limited size.
+  ///
   /// - Parameter capacity: maximum number of beats.
   init(capacity: Int) { sorted = [Double](repeating: 0, count: capacity) }
 
-  /// The median interval, in seconds; `nil` for fewer than two beats.
+  /// Returns the median interval, in seconds; `nil` for fewer than two beats.
   ///
-  /// - Parameter rate: samples per second.
+  /// - Parameter rate: sample rate in samples per second.
   mutating func median(_ beats: Span<DetectedBeat>, rate: Double) -> Double? {
     let count = beats.count - 1
     guard count >= 1 else { return nil }
@@ -28,8 +29,8 @@ struct BeatIntervals: Sendable {
 }
 
 extension [Int64] {
-  /// Time at a position between two samples, in nanoseconds. The array is a ring buffer: sample n is at n
-  /// modulo its length.
+  /// Returns the time at a position between two samples, in nanoseconds, by linear interpolation. The array
+  /// is a ring buffer: sample n is at n modulo its length.
   ///
   /// - Parameter taken: number of samples so far.
   func time(at position: Double, taken: Int) -> Int64 {

@@ -1,86 +1,92 @@
-/// Fits a sensor's clock to the arrival timestamps of its ticks: the line that lies below all of them and is
-/// closest to them. It uses constant memory, allocated at the start.
+/// Fits a sensor's clock to the arrival timestamps of its ticks by a straight line. The line lies below all
+/// timestamps and as close to them as possible. Memory is constant and allocated only in the initializer.
 ///
-/// A packet is never early. It is late by its wait for the next connection event, by events in which the
-/// radio failed or slept, and by earlier packets in the queue. The clock therefore follows from the lower
-/// edge of the timestamps, not from their mean. That edge is the lower convex hull of (tick number,
-/// timestamp), and the line is the hull's edge in the middle of the remembered time. This line minimises the
-/// sum of the distances to all timestamps (Moon, Skelly and Towsley, Estimation and Removal of Clock Skew
-/// from Network Delay Measurements, INFOCOM 1999; by convex hulls: Zhang, Liu and Xia, Clock Synchronization
-/// Algorithms for Network Measurements, INFOCOM 2002). A stall of the link does not move it.
+/// A packet is never early. It is late because it waits for the next connection event, because the radio
+/// failed or slept at some events, and because earlier packets are queued. The clock therefore follows from
+/// the lower edge of the timestamps, not from their mean. The lower edge is the lower convex hull of the
+/// points (tick number, timestamp), and the line is the hull's edge in the middle of the remembered time.
+/// This line minimises the sum of the distances to all timestamps (Moon, Skelly and Towsley, Estimation and
+/// Removal of Clock Skew from Network Delay Measurements, INFOCOM 1999; by convex hulls: Zhang, Liu and Xia,
+/// Clock Synchronization Algorithms for Network Measurements, INFOCOM 2002). A stall of the link does not
+/// move the line.
 ///
-/// The fit remembers the most punctual tick of each block. A block is one tick at first, then 2, 4, 8 …
-/// ticks, until each of the `blockLimit` blocks lasts `blockSeconds`. If all timestamps in a quarter of the
-/// blocks are off the line, one of the clocks changed its rate or was set; the older half is then forgotten.
+/// The fit remembers the tick with the least lateness in each block. A block is one tick at first, then 2, 4,
+/// 8 … ticks, until each of the `blockLimit` blocks lasts `blockSeconds`. If all timestamps in a quarter of
+/// the blocks are later than the line by more than `largestDrift`, one of the clocks changed its rate or was
+/// set. The fit then forgets the older half of the blocks.
 ///
-/// Lateness also has an upper bound: a tick that did not arrive with an event that delivered others was
-/// produced after that event. A line with another period is possible if it implies only a few more missed
-/// events than the best line. `periodUncertainty` is the distance between these lines and the best one. If
-/// the connection interval is a whole multiple of the tick, arrivals follow the controller's clock until the
-/// two clocks have drifted apart by an interval; until then, the period is known only to within one interval
-/// over the remembered time. If ticks and events drift through each other, the period is known more
-/// accurately.
+/// Lateness also has an upper bound: if a connection event delivered other ticks but not this one, the tick
+/// was produced after that event. A line with another period is possible if it implies only a few more missed
+/// events than the best line. `periodUncertainty` is the largest difference between a possible period and the
+/// best period. If the connection interval is a multiple of the tick period, arrivals follow the controller's
+/// clock until the two clocks have drifted apart by an interval. Until then, the uncertainty of the period is
+/// one interval divided by the number of ticks. If ticks drift relative to the events, the period is known
+/// more accurately.
 ///
-/// The minimum delay remains unknown: the whole line may be late by that delay, up to a connection interval.
+/// The minimum delay remains unknown: the whole line may be late by up to a connection interval.
 public struct ClockFit: Sendable {
   /// Maximum number of remembered blocks.
   public static let blockLimit = 512
   /// Maximum duration of a block, unless one tick is longer.
   public static let blockSeconds = 1.0
-  /// Number of blocks that the line must cover before it replaces a known period.
+  /// Minimum number of blocks before a new line may replace a known period.
   private static let blocksOfAGuess = 16
-  /// Time in seconds that the line must cover before it replaces a known period.
+  /// Minimum time in seconds before a new line may replace a known period.
   private static let secondsOfAGuess = 16.0
-  /// Minimum number of blocks before anything is forgotten.
+  /// Minimum number of blocks before the fit may forget blocks.
   private static let blocksToJudge = 64
-  /// Minimum time in seconds before anything is forgotten: a stalled link takes half a minute to catch up.
+  /// Minimum time in seconds before the fit may forget blocks: a stalled link takes half a minute to catch
+  /// up.
   private static let secondsToJudge = 128.0
   /// Maximum number of remembered waits.
   private static let waitLimit = 2_048
-  /// Minimum number of waits from which the range of the period is computed.
+  /// Minimum number of waits for computing the range of the period.
   private static let leastWaits = 8
-  /// Maximum share of ticks that miss an event on the best line. Above it, a missed event proves nothing.
+  /// Maximum share of ticks that miss an event on the best line. Above this share, the range of the period is
+  /// unbounded.
   private static let largestShareMissed = 0.4
-  /// Number of additional missed events, compared with the best line, with which another line is still
-  /// possible.
+  /// Number of additional missed events, compared with the best line, up to which another line is still
+  /// possible. `surplus` and `surplusOfLost` increase it.
   private static let leastSurplus = 2
-  /// Further additional missed events, as a multiple of the square root of the best line's number.
+  /// Increase of `leastSurplus`, as a multiple of the square root of the best line's missed events.
   private static let surplus = 0.5
-  /// Further additional missed events, as a share of all ticks; multiplied by the share of lost events.
+  /// Increase of `leastSurplus`, as a multiple of the number of ticks and the share of lost events.
   private static let surplusOfLost = 0.1
-  /// Factor by which the range of the period is widened so that it contains the true period in 95 of 100
-  /// links of each kind, determined with `Tools/simulate --clock`.
+  /// Factor by which the range of the period is widened, so that it contains the true period in 95 of 100
+  /// links of each kind. Determined with `Tools/simulate --clock`.
   private static let margin = 1.3
-  /// Periods on both sides of the best one are tested. The first step moves the line by this fraction of an
-  /// interval over the remembered time; farther steps double, up to a share of the period.
+  /// Search for possible periods around the best period. The first step moves the line by this fraction of a
+  /// connection interval over the remembered time. After `steps` steps the distance doubles, up to
+  /// `largestShare` of the period.
   private static let stepsOfInterval = 32
   private static let steps = 96
   private static let largestShare = 0.2
   private static let halvings = 6
-  /// Maximum number of parts into which a tick is divided to find whether the interval is a multiple of a
+  /// Maximum number of parts of a tick period for the test whether the connection interval is a multiple of a
   /// part.
   private static let largestParts = 8
-  /// Maximum drift, in parts, at which tick and interval still count as in step.
+  /// Maximum drift, in parts of a tick period, at which ticks and events count as synchronous.
   private static let largestBeats = 1.2
   /// Jitter of timestamps and of a ring's timer, in nanoseconds.
   private static let jitter = 500_000.0
-  /// If the interval is shorter than this share of the period, some events have no tick.
+  /// If the connection interval is shorter than this share of the tick period, some events deliver no tick.
   private static let slowTicks = 0.9
   private static let leastUncertainty = 1e-6
-  /// Maximum distance from the line of the most punctual tick in a quarter of the blocks, in nanoseconds.
+  /// Maximum lateness of the least late tick in a quarter of the blocks, in nanoseconds. A larger value means
+  /// that a clock changed.
   private static let largestDrift = 10_000_000.0
-  /// Minimum time by which forgotten ticks were too early to count as missing ticks, in periods.
+  /// Minimum earliness of forgotten ticks, in periods, to count as missing ticks.
   private static let leastUnnumbered = 0.75
 
-  /// The most punctual tick of its block: number and timestamp, both relative to the first tick.
+  /// The least late tick of a block: number and timestamp, both relative to the first tick.
   private struct Point: Sendable {
     var index: Double
     var time: Double
   }
 
-  /// A tick that arrived in a different event from the previous tick, with the timestamp of the previous
-  /// tick's event. The tick was produced after that event, or after the last event before its own, unless
-  /// that event was cut short.
+  /// Bounds for the production time of a tick that arrived in another event than the previous tick. `before`
+  /// is the timestamp of the previous tick's event. The tick was produced after that event or, if later,
+  /// after the event one interval before its own.
   private struct Wait: Sendable {
     var index: Double
     var time: Double
@@ -89,14 +95,14 @@ public struct ClockFit: Sendable {
 
   private var points: [Point]
   private var count = 0
-  /// Corners of the lower hull, as indices into `points`.
+  /// Corners of the lower convex hull, as indices into `points`.
   private var hull: [Int]
   private var corners = 0
   private var originIndex: Int
   private var origin: Int64
   /// Height of the line at tick `originIndex`, in nanoseconds after `origin`.
   private var offset = 0.0
-  /// Nanoseconds between ticks.
+  /// Tick period of the line, in nanoseconds.
   public private(set) var period: Double
   private var isGuess: Bool
   private var ticksOfBlock = 1
@@ -108,18 +114,20 @@ public struct ClockFit: Sendable {
   private var waitStep = 1
   private var waitsSkipped = 0
   private var events = EventGrid()
-  /// Number of periods by which forgotten ticks were too early for the line that replaced theirs. Unless one
-  /// of the clocks changed its rate, this is the number of ticks missing from the tick numbers.
+  /// Sum of the largest earliness of forgotten ticks against each line that replaced theirs, in periods.
+  /// Unless a clock changed its rate, this is the number of ticks that the tick numbers do not count.
   public private(set) var unnumbered = 0.0
   /// Bounds of the period from previous lines, in nanoseconds; `nil` on the first line.
   private var known: (low: Double, high: Double)?
 
+  /// Starts a line at the first tick.
+  ///
   /// - Parameters:
   ///   - index: number of the first tick.
   ///   - time: its timestamp, in nanoseconds.
-  ///   - period: an estimate in nanoseconds, above 0.
-  ///   - isKnown: whether the period comes from an earlier fit. It is then kept until this line is more
-  ///     accurate.
+  ///   - period: estimated tick period in nanoseconds, above 0.
+  ///   - isKnown: whether the period comes from an earlier fit. A known period is kept until the line's own
+  ///     period is more accurate.
   public init(index: Int, time: Int64, period: Double, isKnown: Bool) {
     self.period = period
     isGuess = isKnown
@@ -130,8 +138,8 @@ public struct ClockFit: Sendable {
     waits = [Wait](repeating: Wait(index: 0, time: 0, before: 0), count: Self.waitLimit)
   }
 
-  /// Starts another line at a tick, with the same period: the sensor's clock continues, but its tick numbers
-  /// do not.
+  /// Starts a new line with the same period, for a sensor whose clock continues but whose tick numbers do
+  /// not.
   public mutating func begin(at index: Int, _ time: Int64) {
     known = periods
     (originIndex, origin, offset, isGuess) = (index, time, 0, true)
@@ -140,29 +148,34 @@ public struct ClockFit: Sendable {
     events.begin()
   }
 
-  /// Starts another line with a new first estimate of the period, in nanoseconds, above 0.
+  /// Starts a new line.
+  ///
+  /// - Parameter period: estimated tick period in nanoseconds, above 0.
   public mutating func begin(at index: Int, _ time: Int64, period: Double) {
     begin(at: index, time)
     (self.period, isGuess, known) = (period, false, nil)
   }
 
-  /// Starts the fit of another stream in the storage of this one. `period` is a first estimate in nanoseconds,
-  /// above 0.
+  /// Starts the fit of another stream and reuses the memory.
+  ///
+  /// - Parameter period: estimated tick period in nanoseconds, above 0.
   public mutating func reset(index: Int, time: Int64, period: Double) {
     begin(at: index, time, period: period)
     events.reset()
     unnumbered = 0
   }
 
-  /// Time at which tick `index` would arrive without delay, in nanoseconds by the clock of the timestamps.
+  /// Returns the time at which tick `index` would arrive without delay, in nanoseconds on the clock of the
+  /// timestamps.
   public func time(of index: Int) -> Int64 {
     // A line through invalid timestamps may exceed the range of `Int64`.
     origin &+ Int64(max(-4e18, min(4e18, expected(Double(index - originIndex)).rounded())))
   }
 
-  /// Lateness of a timestamp relative to the line, in nanoseconds; negative if early.
+  /// Returns the lateness of a timestamp relative to the line, in nanoseconds; negative if early.
   public func lateness(of time: Int64, at index: Int) -> Double {
-    // Invalid timestamps wrap around. A timestamp converted to Double would lose its nanoseconds.
+    // Invalid timestamps wrap around. Subtract before the conversion to Double, which would lose the
+    // nanoseconds of a timestamp.
     Double(time &- origin) - expected(Double(index - originIndex))
   }
 
@@ -170,15 +183,15 @@ public struct ClockFit: Sendable {
 
   private func lateness(_ point: Point) -> Double { point.time - expected(point.index) }
 
-  /// Uncertainty of the period, as a share of the period. `nil` if nothing is known yet, or if so many ticks
-  /// miss the next event that any period is possible.
+  /// Relative uncertainty of the period. `nil` if nothing is known yet, or if so many ticks miss the next
+  /// event that any period is possible.
   public var periodUncertainty: Double? {
     guard let periods else { return nil }
     return max(periods.high - period, period - periods.low) / period + Self.leastUncertainty
   }
 
-  /// Whether any period is possible because so many ticks miss the next event, and enough ticks were received
-  /// to conclude this.
+  /// Whether so many ticks miss the next event that any period is possible; `false` before enough ticks were
+  /// received.
   public var isPeriodUnbounded: Bool { waitCount >= Self.leastWaits && periods == nil }
 
   /// Shortest and longest possible period, in nanoseconds.
@@ -189,7 +202,7 @@ public struct ClockFit: Sendable {
     return low <= high ? (low, high) : (min(known.low, own.low), max(known.high, own.high))
   }
 
-  /// Shortest and longest possible period by the current line alone.
+  /// Shortest and longest possible period according to the current line, in nanoseconds.
   private var ownPeriods: (low: Double, high: Double)? {
     guard waitCount >= Self.leastWaits, count >= 2 else { return nil }
     let span = waits[waitCount - 1].index - waits[0].index
@@ -202,7 +215,7 @@ public struct ClockFit: Sendable {
       fewest = min(fewest, counts[place])
     }
     guard Double(fewest) <= Self.largestShareMissed * Double(waitCount) else { return nil }
-    // A line along the timestamps of the events themselves hides events that were lost or cut short.
+    // If lost or truncated events are frequent, they can hide behind the line, so the limit is higher.
     let surplus =
       Double(fewest).squareRoot() * Self.surplus + events.longSteps * Self.surplusOfLost * Double(waitCount)
     let limit = fewest + Self.leastSurplus + Int(surplus)
@@ -219,8 +232,8 @@ public struct ClockFit: Sendable {
   }
 
   /// Returns the largest drift between ticks and connection events that cannot be detected, in nanoseconds.
-  /// If the two periods are almost in a ratio of small integers, this is their greatest common divisor. It is
-  /// 0 for other ratios, and if the drift over `span` is large enough to be detected.
+  /// If the ratio of the two periods is almost a ratio of small integers, this is their greatest common
+  /// divisor. Returns 0 for other ratios, and if the drift over `span` ticks is large enough to be detected.
   private func beat(_ span: Double) -> Double {
     guard events.interval.isFinite else { return 0 }
     for parts in 1...Self.largestParts {
@@ -233,8 +246,8 @@ public struct ClockFit: Sendable {
     return 0
   }
 
-  /// Maximum error of the period in the direction of `step`, in nanoseconds. The search starts at `steps`
-  /// steps; `nil` if unbounded.
+  /// Returns the maximum error of the period in the direction of `step`, in nanoseconds; `nil` if unbounded.
+  /// The search starts at `steps` steps.
   private func farthest(_ step: Double, from steps: Int, _ limit: Int) -> Double? {
     func isPossible(_ steps: Double) -> Bool { missed(period + step * steps) <= limit }
     var (inside, outside) = (Double(steps), Double(steps + 1))
@@ -251,15 +264,15 @@ public struct ClockFit: Sendable {
     return outside * abs(step)
   }
 
-  /// Number of ticks that would have missed an event after their production if `period` were the true period,
-  /// on the latest line below all timestamps.
+  /// Returns the number of ticks that would have missed a connection event after their production if `period`
+  /// were the true period. The line has this period and lies below all timestamps.
   private func missed(_ period: Double) -> Int {
     var lowest = Double.infinity
     for place in 0..<corners {
       lowest = min(lowest, points[hull[place]].time - period * points[hull[place]].index)
     }
     if ticksOfThis > 0 { lowest = min(lowest, best.time - period * best.index) }
-    // Events without a tick occur only if the sensor is slower than its link.
+    // Events without ticks occur only if the tick period is longer than the connection interval.
     let interval = events.interval < Self.slowTicks * period ? events.interval : .infinity
     var missed = 0
     for place in 0..<waitCount {
@@ -270,18 +283,19 @@ public struct ClockFit: Sendable {
     return missed
   }
 
-  /// Maximum time between connection events that is consistent with the timestamps, in nanoseconds; infinite
-  /// while unknown. The true interval may be a fraction of it.
+  /// Longest connection interval that is consistent with the timestamps, in nanoseconds; infinite while
+  /// unknown. The true interval may be a fraction of it.
   public var eventInterval: Double { events.interval }
 
-  /// Adds the timestamp of a tick. Tick numbers must be ascending.
+  /// Processes the timestamp of the next tick. Tick numbers must be ascending.
   ///
-  /// - Returns: the movement of the line at this tick, in nanoseconds; positive if it moved to a later time.
+  /// - Returns: the shift of the line at this tick, in nanoseconds; positive if the line moved to a later
+  ///   time.
   @discardableResult public mutating func take(_ time: Int64, at index: Int) -> Double {
     let point = Point(index: Double(index - originIndex), time: Double(time &- origin))
     let before = expected(point.index)
     let late = point.time - before
-    // A tick is never early, so the line moves at once.
+    // A tick is never early, so an early tick moves the line at once.
     if late < 0 { offset += late }
     if ticksOfThis == 0 || lateness(point) < lateness(best) { best = point }
     ticksOfThis += 1
@@ -295,8 +309,8 @@ public struct ClockFit: Sendable {
     return expected(point.index) - before
   }
 
-  /// Corrects the tick numbers for ticks lost before `index`: all numbers from `index` on increase by
-  /// `ticks`.
+  /// Increases all tick numbers from `index` on by `ticks`, the number of ticks that were lost before
+  /// `index`.
   public mutating func insert(_ ticks: Int, before index: Int) {
     for place in 0..<count where points[place].index >= Double(index - originIndex) {
       points[place].index += Double(ticks)
@@ -327,7 +341,7 @@ public struct ClockFit: Sendable {
       let isLong = span >= Double(Self.blockLimit) * Self.blockSeconds * 1e9
       if isLong { forget(Self.blockLimit / 8) } else { mergeBlocks() }
     }
-    // If a number occurs twice, only the earlier point is kept.
+    // If a tick number occurs twice, only the earlier timestamp is kept.
     if count > 0, points[count - 1].index >= best.index {
       points[count - 1].time = min(points[count - 1].time, best.time)
     } else {
@@ -345,9 +359,9 @@ public struct ClockFit: Sendable {
     }
   }
 
-  /// Forgets the oldest blocks. Their points are moved behind the others.
+  /// Removes the oldest blocks. Their points are moved behind the other points.
   private mutating func forget(_ blocks: Int) {
-    // Without optimisation, `swapAt` would allocate.
+    // `swapAt` would allocate memory without optimisation.
     for place in blocks..<count {
       (points[place - blocks], points[place]) = (points[place], points[place - blocks])
     }
@@ -367,8 +381,8 @@ public struct ClockFit: Sendable {
     ticksOfBlock *= 2
   }
 
-  /// Whether even the most punctual tick in a quarter of the blocks is off the line, because one of the
-  /// clocks changed.
+  /// Whether a clock changed: in some quarter of the blocks, even the least late tick is off the line by more
+  /// than `largestDrift`.
   private var hasChanged: Bool {
     let quarter = count / 4
     let span = (points[count - 1].index - points[0].index) * period
@@ -381,14 +395,14 @@ public struct ClockFit: Sendable {
     return false
   }
 
-  /// Computes the lower hull by Andrew's monotone chain, and uses its edge in the middle.
+  /// Computes the lower convex hull (Andrew's monotone chain), and sets the line to its edge in the middle.
   private mutating func fit() {
     guard count > 0 else { return }
     findHull()
     let seconds = (points[count - 1].time - points[0].time) / 1e9
     if isGuess {
       if count < Self.blocksOfAGuess || seconds < Self.secondsOfAGuess { return level() }
-      // The period of previous lines is kept until this one is more accurate.
+      // The period of previous lines is kept until the own period is more accurate.
       if let known {
         guard let own = ownPeriods, own.high - own.low < known.high - known.low else { return level() }
       }
@@ -399,7 +413,7 @@ public struct ClockFit: Sendable {
     var edge = 1
     while edge < corners - 1, points[hull[edge]].index < middle { edge += 1 }
     let (a, b) = (points[hull[edge - 1]], points[hull[edge]])
-    // Timestamps that repeat or go backwards must not reverse the clock.
+    // If timestamps repeat or go backwards, the period stays positive.
     period = max(1, (b.time - a.time) / (b.index - a.index))
     level()
   }
@@ -419,7 +433,7 @@ public struct ClockFit: Sendable {
   private mutating func level() {
     var lowest = Double.infinity
     for place in 0..<count { lowest = min(lowest, points[place].time - period * points[place].index) }
-    // The delay of a new line's first ticks is unknown until some ticks are on time.
+    // The first ticks of a new line may all be late, so a new line only moves down.
     offset = isGuess ? min(offset, lowest) : lowest
   }
 
@@ -428,9 +442,9 @@ public struct ClockFit: Sendable {
   }
 }
 
-/// The connection events of a link, as inferred from the timestamps of ticks.
+/// Connection events of a link, inferred from the timestamps of ticks.
 private struct EventGrid: Sendable {
-  /// Minimum pause between ticks of different events, in nanoseconds.
+  /// Minimum time between two ticks in different events, in nanoseconds.
   private static let pause = 4_000_000.0
   /// Unit of connection intervals, in nanoseconds (Core 5.4, Vol 6, Part B, 4.5.1).
   private static let unit = 1_250_000.0
@@ -438,38 +452,37 @@ private struct EventGrid: Sendable {
   private static let mostUnits = 3_200
   /// Maximum number of remembered steps between events.
   private static let capacity = 128
-  /// Number of steps after which the interval is computed.
+  /// Number of new steps after which the interval is computed again.
   private static let leastSteps = 16
-  /// Tolerance, in nanoseconds, for a step to be a multiple of the interval. Seven of ten steps must be.
+  /// Tolerance for a step to count as a multiple of the interval, in nanoseconds. Seven of ten steps must be
+  /// multiples.
   private static let tolerance = 1_000_000.0
 
-  /// Minimum number of steps that are not multiples of the interval, for a fraction of the interval to be
-  /// tested.
+  /// Minimum number of steps that are not multiples of the interval for the test of its fractions.
   private static let leastOff = 2
   /// Largest divisor of the interval that is tested.
   private static let largestDivisor = 32
 
-  /// A step counts as long if it exceeds the mean step by this factor.
+  /// Minimum ratio of a long step to the mean step.
   private static let longStep = 1.4
 
   private var last: Double?
   private var start = 0.0
   private var steps = [Double](repeating: 0, count: capacity)
   private var count = 0
-  /// Maximum interval that is consistent with the events, in nanoseconds; infinite if no interval fits. The
-  /// true interval may be a fraction of it.
+  /// Longest connection interval of which most steps are multiples, in nanoseconds; infinite if there is
+  /// none. The true interval may be a fraction of it.
   private(set) var interval = Double.infinity
 
-  /// Forgets the last event but keeps the interval.
+  /// Forgets the last event, and keeps the interval.
   mutating func begin() { last = nil }
 
-  /// Forgets everything but keeps the storage.
+  /// Resets everything without freeing memory.
   mutating func reset() { (last, start, count, interval) = (nil, 0, 0, .infinity) }
 
   /// Processes the timestamp of the next tick, in nanoseconds since any epoch.
   ///
-  /// - Returns: the first timestamp of the previous event; `nil` if the tick belongs to the same event as the
-  ///   last one.
+  /// - Returns: the first timestamp of the previous event, if this tick starts a new event; otherwise `nil`.
   mutating func take(_ time: Double) -> Double? {
     defer { last = time }
     guard let last else {
@@ -484,7 +497,8 @@ private struct EventGrid: Sendable {
     return start
   }
 
-  /// Share of steps that are longer than most steps, because events between them were lost or had no tick.
+  /// Share of steps that are much longer than the mean step, because the events between were lost or had no
+  /// tick.
   var longSteps: Double {
     let known = min(count, Self.capacity)
     var (sum, long) = (0.0, 0)
@@ -507,8 +521,8 @@ private struct EventGrid: Sendable {
     return .infinity
   }
 
-  /// Largest fraction of `interval` of which all steps are multiples, if some steps are not multiples of
-  /// `interval` itself: ticks then occur almost once in a certain number of events.
+  /// Returns the largest fraction of `interval` of which all steps are multiples. It is needed if ticks are
+  /// slightly slower than events, so that a tick skips an event only now and then.
   private func part(of interval: Double) -> Double? {
     for divisor in 2...Self.largestDivisor {
       let part = interval / Double(divisor)
@@ -518,7 +532,7 @@ private struct EventGrid: Sendable {
     return nil
   }
 
-  /// Number of steps that are not multiples of an interval.
+  /// Returns the number of steps that are not multiples of an interval.
   private func stepsOff(_ interval: Double) -> Int {
     var off = 0
     for place in 0..<min(count, Self.capacity) {

@@ -1,40 +1,40 @@
 public import BLEWire
 
-/// Results of a minute of movement.
+/// Activity in a minute: counts, ENMO and steps.
 public struct ActivityEpoch: Hashable, Sendable {
-  /// Start time by the sensor's clock.
+  /// Start time, on the sensor's clock.
   public var start: ReceiveTime
-  /// Number of seconds measured; below 60 if ticks are missing.
+  /// Measured time in seconds; below 60 if samples are missing.
   public var seconds: Double
   /// Activity counts of the epoch; see `MotionMeter`.
   public var counts: Double
-  /// Mean of max(|a| − 1 g, 0), in milli-g.
+  /// ENMO (Euclidean norm minus one): mean of max(|a| − 1 g, 0), in milli-g.
   public var enmo: Double
-  /// Number of steps; `nil` if the sample rate is too low to count them.
+  /// Number of steps; `nil` if the sample rate is too low for step counting.
   public var steps: Int?
 }
 
-/// Converts acceleration to activity counts, minute by minute. It does not allocate.
+/// Converts acceleration to activity counts, minute by minute. It does not allocate memory.
 ///
-/// A high-pass for each axis removes gravity. Counts follow Neishabouri, Nguyen, Samuelsson et al.,
-/// Quantification of acceleration as activity counts in ActiGraph wearable, Sci. Rep. 12, 11958, 2022: 0.29 …
-/// 1.63 Hz, magnitude in levels of 2.13/128 g, zero below four levels (0.068 g), clipped above 128 levels,
-/// and summed as if sampled ten times a second; the result is the length of the vector of the three axes'
-/// sums. The filters are Butterworth filters instead of ActiGraph's, so these counts have the same scale but
-/// are not ActiGraph's counts. ENMO follows van Hees et al., PLoS ONE 8(4), e61691, 2013.
+/// A high-pass filter on each axis removes gravity. The counts follow Neishabouri, Nguyen, Samuelsson et al.,
+/// Quantification of acceleration as activity counts in ActiGraph wearable, Sci. Rep. 12, 11958, 2022:
+/// band-pass 0.29 … 1.63 Hz; magnitude in levels of 2.13/128 g, zero below four levels (0.068 g), clipped
+/// above 128 levels; summed as if sampled ten times a second. The result is the length of the vector of the
+/// three sums. The filters are Butterworth filters instead of ActiGraph's, so these counts have the same
+/// scale but are not ActiGraph's counts. ENMO is computed as in van Hees et al., PLoS ONE 8(4), e61691, 2013.
 ///
-/// Limits: the device sits on a finger, but published thresholds are for wrist or hip. Below 4 Hz, there is
-/// no upper edge, and faster movement counts as its alias. At 1 Hz, counts only distinguish rest from
-/// movement.
+/// Limits: the device is worn on a finger, but published thresholds are for the wrist or hip. At a sample
+/// rate below 4 Hz, there is no low-pass filter, so faster movement is aliased into the band. At 1 Hz, counts
+/// only distinguish rest from movement.
 public struct MotionMeter: Sendable {
   public static let epochSeconds = 60.0
   public static let band = 0.29...1.63
   static let level = 2.13 / 128
   static let deadLevels = 4.0
   static let largestLevel = 128.0
-  /// Minimum measured time of a reported epoch, in seconds.
+  /// Minimum measured time for an epoch to be reported, in seconds.
   static let leastSeconds = 30.0
-  /// Minimum rate, in samples per second, at which the band's lower edge can be filtered.
+  /// Minimum sample rate at which the lower edge of the band can be filtered, in samples per second.
   public static let minimumRate = 0.7
 
   private let period: Double
@@ -48,8 +48,10 @@ public struct MotionMeter: Sendable {
   private var epochStart: Int64?
   private var lastIndex: Int?
 
-  /// - Parameter rate: samples per second; need not be exact.
-  /// - Returns: `nil` below `minimumRate`, and if timestamps are invalid.
+  /// Creates a meter for one sample rate.
+  ///
+  /// - Parameter rate: approximate sample rate, in samples per second.
+  /// - Returns: `nil` below `minimumRate`, and above the maximum of `SampleRate`.
   public init?(rate: Double) {
     guard rate >= Self.minimumRate, !SampleRate.isTooHigh(rate) else { return nil }
     period = 1 / rate
@@ -63,7 +65,7 @@ public struct MotionMeter: Sendable {
 
   /// Processes the next sample. A sample without acceleration is ignored.
   ///
-  /// - Returns: an epoch that is now complete.
+  /// - Returns: the previous epoch, if this sample starts a new epoch.
   public mutating func take(_ sample: SignalSample) -> ActivityEpoch? {
     guard let acceleration = sample.acceleration else { return nil }
     let time = sample.time.nanoseconds
@@ -81,7 +83,8 @@ public struct MotionMeter: Sendable {
     return finished
   }
 
-  /// Returns the epoch cut off by the end of the stream; `nil` if less than half of it was measured.
+  /// Ends the current epoch, for example at the end of the stream. Returns `nil` if less than half a minute
+  /// was measured.
   public mutating func finish() -> ActivityEpoch? {
     guard let start = epochStart else { return nil }
     let total = steps?.count
@@ -112,16 +115,16 @@ public struct MotionMeter: Sendable {
 /// Counts steps in the magnitude of the acceleration.
 ///
 /// Method: Zhao, Full-Featured Pedometer Design Realized with 3-Axis Digital Accelerometer, Analog Dialogue
-/// 44-06, 2010. A step is counted when the signal falls through the middle between the highest and the lowest
-/// value of the last second, if those differ enough. Steps must be 0.2 … 2 s apart, and count only after four
-/// in a row. Unlike there, the vector's magnitude is used instead of its most active axis, after a low-pass
-/// of 3 Hz, and the minimum difference is `leastSwing`.
+/// 44-06, 2010. A step is counted when the signal falls below the mean of the highest and the lowest value of
+/// the last second, if the difference is large enough. Steps must be 0.2 … 2 s apart, and count only after
+/// four in a row. Unlike in the article, the input is the vector's magnitude after a 3 Hz low-pass filter
+/// instead of the most active axis, and the minimum difference is `leastSwing`.
 ///
-/// Limits: the method is made for the waist. On a finger, it also counts the swing of the arm and other
-/// rhythmic movement, and it misses steps while the hand is held still.
+/// Limits: the method is designed for the waist. On a finger, it also counts arm swings and other rhythmic
+/// movement, and misses steps while the hand is held still.
 public struct StepCounter: Sendable {
   public static let minimumRate = 15.0
-  /// Minimum difference between the highest and lowest value of a second, in g.
+  /// Minimum difference between the highest and the lowest value in a second, in g.
   public static let leastSwing = 0.1
   public static let intervalSeconds = 0.2...2.0
   public static let stepsInARow = 4
@@ -137,13 +140,17 @@ public struct StepCounter: Sendable {
   private var row = 0
   public private(set) var count = 0
 
-  /// - Returns: `nil` below `minimumRate` samples per second.
+  /// Creates a step counter for a sample rate, in samples per second.
+  ///
+  /// - Returns: `nil` below `minimumRate`, and above the maximum of `SampleRate`.
   public init?(rate: Double) {
     guard rate >= Self.minimumRate, !SampleRate.isTooHigh(rate) else { return nil }
     low = .lowPass(cutOff: 3, rate: rate)
     window = Int(rate.rounded())
   }
 
+  /// Processes the next sample.
+  ///
   /// - Parameters:
   ///   - magnitude: magnitude of the acceleration, in g.
   ///   - time: time of the sample, in nanoseconds.
@@ -159,7 +166,7 @@ public struct StepCounter: Sendable {
     (samples, highest, lowest) = (0, value, value)
   }
 
-  /// Forgets the current row of steps, after a time without samples.
+  /// Resets the row of steps. Call this after a gap in the samples.
   public mutating func pause() {
     lastCrossing = nil
     row = 0

@@ -1,52 +1,56 @@
-/// Measures how exactly a signal repeats itself, and with what period. A pulse of 24 to 250 beats per minute
-/// repeats itself; noise does not. It allocates only at the start.
+/// Measures how periodic a signal is, and its period, by autocorrelation. A pulse of 24 to 250 beats per
+/// minute is periodic; noise is not. Memory is allocated only in the initializer.
 ///
 /// Method: McLeod, Wyvill, A smarter way to find pitch, Proc. Int. Computer Music Conf., 2005. The normalised
-/// square difference function is 1 if the signal is the same after a lag, and −1 if it is inverted. The first
-/// peak that is nearly as high as the highest one is the period: a second wave of the same beat makes a lower
-/// peak at half the period, and at twice the period the signal repeats itself again. The octave therefore
-/// follows from the signal, not from a range of permitted rates.
+/// square difference function is 1 if the signal is unchanged after a lag, and −1 if it is inverted. The
+/// first peak that is nearly as high as the highest peak is the period. A second wave in each beat makes a
+/// lower peak at half the period, and there are equally high peaks at multiples of the period. The choice
+/// between a period, its half and its double therefore follows from the signal, not from a range of permitted
+/// rates.
 struct Periodicity: Sendable {
   static let beatsPerMinute = 24.0...250.0
-  /// Threshold of `isSine`: minimum ratio of the inverted correlation after half a period to the correlation
-  /// after a whole one. It is (1 − h²)/(1 + h²) for a second harmonic of h = 0.12.
+  /// Threshold of `isSine`: minimum ratio of the inverted correlation at half a period to the correlation at
+  /// a whole period. It is (1 − h²)/(1 + h²) for a second harmonic of h = 0.12.
   static let sineShare = 0.97
-  /// Threshold of `hasHarmonic`: like `sineShare`, for a second harmonic of h = 0.23. In 95 of 100 windows of
-  /// people at rest the light is below this share; in a hundred windows, narrow-band noise never was.
+  /// Threshold of `hasHarmonic`: like `sineShare`, for a second harmonic of h = 0.23. The ratio was below
+  /// this threshold in 95 of 100 windows of light from people at rest, and in none of 100 windows of
+  /// narrow-band noise.
   static let harmonicShare = 0.9
-  /// The two waves of a pulse are found separately only if its period is longer than this, in seconds: 50
-  /// beats per minute.
+  /// Period above which the two waves of a beat are detected separately, in seconds; corresponds to 50 beats
+  /// per minute.
   static let slowPeriod = 1.2
-  /// Period above which a rival peak makes the result doubtful: that of 45 beats per minute.
+  /// Period above which a rival peak makes the result doubtful, in seconds; corresponds to 45 beats per
+  /// minute.
   static let doubtfulPeriod = 60.0 / 45
-  /// Maximum height of such a rival peak, as a share of the highest peak.
+  /// Maximum height of the rival peak, as a share of the chosen peak, for a result that is not doubtful.
   static let largestRival = 0.5
-  /// The period is at the first peak that reaches this share of the highest one.
+  /// Minimum height of the first peak, as a share of the highest peak.
   static let peakShare = 0.75
-  /// Maximum sample rate used. A pulse contains nothing above 8 Hz.
+  /// Maximum sample rate used, in samples per second. A pulse has no content above 8 Hz.
   private static let mostRate = 60.0
 
-  /// The best period of a signal.
+  /// Period of a signal, and how well the signal repeats.
   struct Found: Sendable, BitwiseCopyable {
     /// Period in seconds.
     var period: Double
-    /// Correlation of the signal with itself one period later: −1 … 1.
+    /// Autocorrelation at a lag of one period: −1 … 1.
     var strength: Double
-    /// Correlation of the signal with itself half a period later: −1 … 1.
+    /// Autocorrelation at a lag of half a period: −1 … 1.
     var halfStrength: Double
-    /// Height of the highest peak at a shorter lag; 0 without such a peak.
+    /// Height of the highest peak at a lag shorter than the period; 0 if there is no peak.
     var rival = 0.0
-    /// Whether the signal is slower than most pulses and nearly repeats itself at a shorter lag, as steps in
-    /// a pattern do. The second wave of a slow pulse is unlike the first one.
+    /// Whether the period is longer than that of most pulses and there is also a high peak at a shorter lag.
+    /// Steps with an irregular pattern have such peaks. A slow pulse does not, because its second wave
+    /// differs from its first wave.
     var isDoubtful: Bool {
       period > Periodicity.doubtfulPeriod && rival > Periodicity.largestRival * strength
     }
-    /// Whether the signal is a sine, like that of a lamp, breathing or filtered noise, which is inverted
+    /// Whether the signal is nearly a sine, as from a lamp, breathing or filtered noise. A sine is inverted
     /// after half a period. A pulse rises faster than it falls, so its second harmonic has more than a tenth
     /// of the fundamental's amplitude.
     var isSine: Bool { halfStrength < -Periodicity.sineShare * strength }
 
-    /// Whether the signal is certainly not a sine. Narrow-band noise deviates from a sine by less than a
+    /// Whether the signal clearly differs from a sine. Narrow-band noise deviates from a sine by less than a
     /// tenth.
     var hasHarmonic: Bool { halfStrength > -Periodicity.harmonicShare * strength }
 
@@ -54,15 +58,17 @@ struct Periodicity: Sendable {
   }
 
   private let rate: Double
-  /// Number of input samples per sample used.
+  /// Decimation factor: number of input samples per sample used.
   private let step: Int
   private var samples: [Double]
-  /// Correlation for each lag.
+  /// Normalised autocorrelation for each lag.
   private var likeness: [Double]
 
+  /// Creates a meter for signals of one sample rate.
+  ///
   /// - Parameters:
-  ///   - rate: samples per second.
-  ///   - seconds: maximum length of a stretch.
+  ///   - rate: sample rate of the input, in samples per second.
+  ///   - seconds: maximum length of the analysed range, in seconds.
   init(rate: Double, seconds: Double) {
     step = max(1, Int(rate / Self.mostRate))
     self.rate = rate / Double(step)
@@ -70,10 +76,12 @@ struct Periodicity: Sendable {
     likeness = [Double](repeating: 0, count: Int(60 / Self.beatsPerMinute.lowerBound * self.rate) + 3)
   }
 
+  /// Measures the period of a range of a signal.
+  ///
   /// - Parameters:
   ///   - signal: a ring buffer; sample n is at n modulo its length.
-  ///   - range: the stretch.
-  /// - Returns: `nil` if the stretch is too short or constant.
+  ///   - range: numbers of the samples to analyse.
+  /// - Returns: `nil` if the range is too short, or if the signal is constant or has no peak.
   mutating func find(_ signal: Span<Double>, _ range: Range<Int>) -> Found? {
     let count = min(samples.count, range.count / step)
     let lags = min(likeness.count, count / 2)
@@ -109,7 +117,7 @@ struct Periodicity: Sendable {
   }
 
   /// Returns the first peak, between the shortest and the longest period, that is nearly as high as the
-  /// highest.
+  /// highest peak.
   private func peak(_ lags: Int) -> Found? {
     let first = max(1, Int(60 / Self.beatsPerMinute.upperBound * rate))
     guard first < lags - 1 else { return nil }
@@ -129,7 +137,7 @@ struct Periodicity: Sendable {
     likeness[lag] > 0 && likeness[lag] >= likeness[lag - 1] && likeness[lag] > likeness[lag + 1]
   }
 
-  /// Interpolates a parabola through a peak and its neighbours.
+  /// Refines a peak by a parabola through the peak and its neighbours.
   private func refined(_ lag: Int) -> Found {
     let (before, here, after) = (likeness[lag - 1], likeness[lag], likeness[lag + 1])
     let bend = before - 2 * here + after
@@ -140,10 +148,11 @@ struct Periodicity: Sendable {
       halfStrength: likeness(at: place))
   }
 
-  /// Interpolates a cubic through four lags: a beat of six samples is too curved for a straight line.
+  /// Interpolates the autocorrelation by a cubic through four lags. A beat of six samples is too curved for
+  /// linear interpolation.
   private func likeness(at place: Double) -> Double {
     let (low, x) = (Int(place), place - place.rounded(.down))
-    // The correlation is symmetric in the lag.
+    // Autocorrelation is symmetric in the lag.
     let before = likeness[abs(low - 1)]
     let (here, next, after) = (likeness[low], likeness[low + 1], likeness[low + 2])
     let (ends, middle) = (x * (x - 1), (x + 1) * (x - 2))

@@ -1,34 +1,34 @@
-/// A beat in a plethysmogram or an electrocardiogram.
+/// Beat in a plethysmogram or an electrocardiogram.
 @frozen public struct DetectedBeat: Hashable, Sendable, BitwiseCopyable {
-  /// Number of the sample at the systolic or R peak since the detector was created. A parabola through the
-  /// highest sample and its neighbours gives the fraction.
+  /// Position of the systolic or R peak, in samples since the detector was created. The fraction comes from a
+  /// parabola through the highest sample and its neighbours.
   public let position: Double
-  /// Height of a pulse in the filtered plethysmogram, or of an R peak over its baseline, in the unit of the
-  /// signal.
+  /// Height of the systolic peak in the filtered plethysmogram, or of the R peak above its baseline, in the
+  /// unit of the signal.
   public let height: Double
 }
 
-/// Finds systolic peaks in a plethysmogram by two moving averages. It allocates only at the start.
+/// Detects systolic peaks in a plethysmogram with two moving averages. Memory is allocated only in the
+/// initializer.
 ///
 /// Method: Elgendi, Norton, Brearley, Abbott, Schuurmans, Systolic Peak Detection in Acceleration
 /// Photoplethysmograms Measured from Emergency Responders in Tropical Conditions, PLoS ONE 8(10), e76585,
-/// 2013. The signal is filtered to 0.5 … 8 Hz, clipped below zero and squared. If its average over 111 ms
-/// (the systolic peak) exceeds the average over 667 ms (a beat) plus 2 % of the mean for at least 111 ms,
-/// the highest sample of that stretch is a peak.
+/// 2013. The signal is filtered to 0.5 … 8 Hz, clipped below zero and squared. A block begins where the
+/// average over 111 ms (a systolic peak) exceeds the average over 667 ms (a beat) plus 2 % of the mean. If
+/// the block lasts at least 111 ms, its highest sample is a peak.
 ///
-/// Streaming requires some changes: the filter runs forwards only, and the mean covers about the last ten
-/// seconds. A peak within 220 ms of the previous one is dropped, and a parabola locates the peak between
-/// samples.
+/// Streaming requires some changes: the filter is causal, and the mean covers about the last ten seconds. A
+/// peak within 220 ms of the previous peak is dropped. A parabola locates the peak between samples.
 ///
-/// Limits: below `minimumRate`, 111 ms are less than two samples. An inverted signal yields the feet of the
-/// pulses.
+/// Limits: below `minimumRate`, 111 ms are less than two samples. In an inverted signal, the detector finds
+/// the feet of the pulses.
 public struct PulseDetector: Sendable {
   public static let band = 0.5...8.0
   public static let peakSeconds = 0.111
   public static let beatSeconds = 0.667
   public static let offsetShare = 0.02
   public static let refractorySeconds = 0.22
-  /// Minimum rate for the method, in samples per second.
+  /// Minimum sample rate for the method, in samples per second.
   public static let minimumRate = 18.0
 
   private let rate: Double
@@ -36,9 +36,9 @@ public struct PulseDetector: Sendable {
   private let peakWidth: Int
   /// Width of the average over a beat, in samples; odd, so that the average is centred.
   private let beatWidth: Int
-  /// The last `size` samples of the filtered signal.
+  /// Last `size` samples of the filtered signal.
   private var filtered: [Double]
-  /// The last `size` samples of its clipped square.
+  /// Squares of the last `size` samples, 0 for negative samples.
   private var squared: [Double]
   private let size: Int
   private var taken = 0
@@ -49,13 +49,15 @@ public struct PulseDetector: Sendable {
   private var blockStart: Int?
   private var lastPeak = -Double.infinity
 
-  /// - Parameter rate: samples per second, at least `minimumRate`.
+  /// Creates a detector for one sample rate.
+  ///
+  /// - Parameter rate: sample rate in samples per second, at least `minimumRate`.
   public init(rate: Double) {
     precondition(rate >= Self.minimumRate, "too few samples a second for the method")
     self.rate = rate
     peakWidth = Self.odd(Self.peakSeconds * rate)
     beatWidth = Self.odd(Self.beatSeconds * rate)
-    // A block is at most as long as the average that is its threshold.
+    // A block is at most `beatWidth` samples long.
     size = 3 * beatWidth
     filtered = [Double](repeating: 0, count: size)
     squared = filtered
@@ -63,17 +65,17 @@ public struct PulseDetector: Sendable {
 
   private static func odd(_ samples: Double) -> Int { 2 * Int((samples - 1) / 2 + 0.5) + 1 }
 
-  /// Number of decided samples: all peaks before this one were returned.
+  /// Number of the first undecided sample. All peaks before it have been returned.
   public var decided: Int { min(blockStart ?? .max, taken - beatWidth / 2 - 1) }
 
   /// Processes the next sample of the band-passed signal.
   ///
-  /// - Returns: the beat that this sample completes; its peak is about two thirds of a second earlier.
+  /// - Returns: a beat, if this sample completes one. Its peak is about two thirds of a second earlier.
   public mutating func take(_ sample: Double) -> DetectedBeat? {
     let clipped = max(0, sample)
     let square = clipped * clipped
     let centre = taken - beatWidth / 2
-    // Sums of the two windows around `centre`; samples before the first are zero.
+    // Sums of the two windows around `centre`; samples before the first sample count as zero.
     beatSum += square - (taken >= beatWidth ? squared[(taken - beatWidth) % size] : 0)
     filtered[taken % size] = sample
     squared[taken % size] = square

@@ -1,20 +1,19 @@
 public import BLEWire
 
-/// Results of ten seconds of a plethysmogram.
+/// Results of a ten-second window of a plethysmogram.
 public struct PulseWindow: Hashable, Sendable {
-  /// Start time by the sensor's clock.
+  /// Start time, on the sensor's clock.
   public var start: ReceiveTime
   public var end: ReceiveTime
-  /// Number of beats found, good or not.
+  /// Number of detected beats, good or not.
   public var beats: Int
   /// Pulse in beats per minute: 60 divided by the mean of the good intervals in seconds; `nil` if the window
   /// is rejected.
   public var beatsPerMinute: Double?
-  /// Mean correlation of the beats with their average: −1 … 1.
+  /// Mean correlation of the beats with the average beat: −1 … 1.
   public var correlation: Double?
   public var skewness: Double
-  /// Correlation of the light with itself one beat later, at the best rate: −1 … 1; `nil` if the light is
-  /// constant.
+  /// Autocorrelation of the light at a lag of one beat: −1 … 1; `nil` if the light is constant.
   public var periodicity: Double?
   /// Root mean square of the acceleration, in g. `nil` without an accelerometer.
   public var motion: Double?
@@ -23,25 +22,27 @@ public struct PulseWindow: Hashable, Sendable {
   var amplitude = 0.0
 }
 
-/// A beat with the interval that ends with it.
+/// Beat, and the interval from the previous beat.
 @frozen public struct PulseBeat: Hashable, Sendable, BitwiseCopyable {
-  /// Time of the systolic peak of the filtered signal, on the sensor's clock; `BandPass` documents the shift.
+  /// Time of the systolic peak of the filtered signal, on the sensor's clock. `BandPass` documents the
+  /// filter's delay.
   public var time: ReceiveTime
-  /// Seconds since the previous beat; `nil` for the first one after an interruption.
+  /// Seconds since the previous beat; `nil` for the first beat after an interruption.
   public let interval: Double?
-  /// Whether the interval is good: its windows are good, and it is within 30 % of its window's median.
+  /// Whether the interval is good: the windows of both beats are good, and the interval is within 30 % of its
+  /// window's median.
   public let isAccepted: Bool
   /// Mean of the unfiltered light since the previous beat, in counts; `nil` if unknown.
   public var level: Double?
 }
 
-/// Measures pulse and beat-to-beat intervals in a plethysmogram, window by window. It allocates only at the
-/// start.
+/// Measures pulse and beat-to-beat intervals in a plethysmogram, window by window. Memory is allocated only
+/// in the initializer.
 ///
-/// The steps are band-pass (`BandPass`), beats (`PulseDetector`) and quality (`SignalQuality`). The rate of a
-/// window is 60 divided by the mean of its good intervals. Up to a tenth of a second of missing samples is
-/// bridged by a straight line for the filter and counted. After a longer gap, the meter restarts. This is a
-/// measurement of intervals in light, not medical advice.
+/// Each sample is band-pass filtered (`BandPass`), beats are detected (`PulseDetector`), and each window is
+/// judged (`SignalQuality`). The rate of a window is 60 divided by the mean of its good intervals. Gaps of up
+/// to a tenth of a second are filled by linear interpolation; the filled samples are counted as missing.
+/// After a longer gap, the meter restarts. The results are optical estimates, not medical advice.
 public struct PulseMeter: Sendable {
   /// Reason why a sample rate is not supported.
   public enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
@@ -59,13 +60,14 @@ public struct PulseMeter: Sendable {
     }
   }
 
-  /// Maximum deviation of an interval from its window's median, as a share of it.
+  /// Maximum relative deviation of an interval from its window's median.
   public static let intervalTolerance = 0.3
-  /// Share of the light's period within which the lower of two beats is the second wave of a slow pulse.
+  /// Minimum distance between two beats of a slow pulse, as a share of the light's period. If two beats are
+  /// closer, the lower one is the second wave of a beat.
   static let secondWaveShare = 0.65
-  /// Maximum time without samples that is bridged.
+  /// Maximum length of a gap that is filled by interpolation, in seconds.
   public static let bridgeSeconds = 0.1
-  /// Maximum number of beats of a window: one every 220 ms, and those after its end.
+  /// Maximum number of beats in a window: one every 220 ms, plus those after its end.
   private static let maximumBeats = 64
 
   private let rate: Double
@@ -77,11 +79,11 @@ public struct PulseMeter: Sendable {
   private var periodicity: Periodicity
   /// Filtered samples; sample n is at n modulo the length.
   private var signal: [Double]
-  /// Squares of the samples' acceleration; negative if unknown.
+  /// Squared magnitudes of the filtered acceleration, in g²; negative if unknown.
   private var squares: [Double]
-  /// Times of the samples.
+  /// Times of the samples, in nanoseconds.
   private var times: [Int64]
-  /// Sums of the light up to each sample, in counts. The light of the first sample is subtracted from each.
+  /// Cumulative sums of the light, in counts, each light value minus the first sample's.
   private var sums: [Double]
   private var first = 0.0
   private var taken = 0
@@ -89,7 +91,7 @@ public struct PulseMeter: Sendable {
   private var lastIndex: Int?
   private var lastValue = 0.0
   private var bridged = 0
-  /// Beats that are not yet part of a returned window.
+  /// Beats that are not part of a returned window yet.
   private var pending: [DetectedBeat]
   private var pendingCount = 0
   private var found: [PulseBeat]
@@ -98,8 +100,11 @@ public struct PulseMeter: Sendable {
   /// Number of beats of the last window.
   public private(set) var beatCount = 0
 
-  /// - Parameter rate: samples per second; need not be exact.
-  /// - Throws: `tooSlow` below `PulseDetector.minimumRate`, `tooFast` if timestamps are invalid.
+  /// Creates a meter for one sample rate.
+  ///
+  /// - Parameter rate: approximate sample rate, in samples per second.
+  /// - Throws: `tooSlow` below `PulseDetector.minimumRate`, `tooFast` if the rate is so high that the
+  ///   timestamps must be invalid.
   public init(rate: Double) throws(Refusal) {
     guard rate >= PulseDetector.minimumRate else { throw .tooSlow(rate: rate) }
     guard !SampleRate.isTooHigh(rate) else { throw .tooFast(rate: rate) }
@@ -121,12 +126,14 @@ public struct PulseMeter: Sendable {
     intervals = BeatIntervals(capacity: Self.maximumBeats)
   }
 
-  /// Beat `index` of the window that `take` or `finish` returned last, below `beatCount`.
+  /// Returns beat `index` of the window that `take` or `finish` returned last.
+  ///
+  /// - Parameter index: below `beatCount`.
   public func beat(_ index: Int) -> PulseBeat { found[index] }
 
   /// Processes the next sample; a sample without light counts as missing.
   ///
-  /// - Returns: a window that is now complete.
+  /// - Returns: a window, if one is now complete.
   public mutating func take(_ sample: SignalSample) -> PulseWindow? {
     guard let value = sample.light else { return nil }
     let time = sample.time.nanoseconds
@@ -145,11 +152,11 @@ public struct PulseMeter: Sendable {
     return add(value, time, square: square) ?? window
   }
 
-  /// Returns the last window at the end of the stream or before a gap, which may have cut it off; `nil` if it
-  /// has not begun.
+  /// Returns the last window, at the end of the stream or before a gap. It may be incomplete. Returns `nil`
+  /// if no sample belongs to it.
   public mutating func finish() -> PulseWindow? {
     guard taken > windowStart else { return nil }
-    // Nothing follows, so the detector need not wait.
+    // Flush the detector: no more samples follow.
     for _ in 0..<Int(rate) {
       if let beat = detector.take(0) { note(beat) }
     }
@@ -177,7 +184,7 @@ public struct PulseMeter: Sendable {
     return window
   }
 
-  /// Squared magnitude of the acceleration between 0.5 and 8 Hz.
+  /// Returns the squared magnitude of the acceleration after a band-pass of 0.5 to 8 Hz, in g².
   private mutating func squaredLength(_ a: Acceleration) -> Double {
     let (x, y, z) = (axes[0].filter(a.x), axes[1].filter(a.y), axes[2].filter(a.z))
     return x * x + y * y + z * z
@@ -236,15 +243,15 @@ public struct PulseMeter: Sendable {
   }
 
   private mutating func repetition(in window: Range<Int>) -> Periodicity.Found? {
-    // A copy for this call, because a span of a property would keep exclusive access to `self`.
+    // Copy the array, because a span of the property would keep exclusive access to `self`.
     let samples = signal
     return periodicity.find(samples.span, window)
   }
 
-  /// Removes beats that are the second wave of a slow pulse from the first `count` beats: those that are
-  /// lower than another beat less than `secondWaveShare` of the light's period away.
+  /// Removes second waves of slow pulses from the first `count` beats. If two beats are closer than
+  /// `secondWaveShare` of the light's period, the lower beat is removed.
   ///
-  /// - Returns: the number of beats left.
+  /// - Returns: the number of remaining beats.
   private mutating func dropSecondWaves(_ count: Int, period: Double) -> Int {
     let reach = Self.secondWaveShare * period * rate
     var (kept, index) = (0, 0)
@@ -264,14 +271,14 @@ public struct PulseMeter: Sendable {
     return count - dropped
   }
 
-  /// Root mean square of the filtered light, in counts.
+  /// Returns the root mean square of the filtered light, in counts.
   private func amplitude(in window: Range<Int>) -> Double {
     var sum = 0.0
     for index in window { sum += signal[index % signal.count] * signal[index % signal.count] }
     return (sum / Double(max(1, window.count))).squareRoot()
   }
 
-  /// Root mean square of the acceleration, in g.
+  /// Returns the root mean square of the filtered acceleration, in g.
   private func motion(in window: Range<Int>) -> Double? {
     var sum = 0.0
     var count = 0
@@ -282,32 +289,33 @@ public struct PulseMeter: Sendable {
     return count > 0 ? (sum / Double(count)).squareRoot() : nil
   }
 
-  /// Correlation of the first `count` beats with their average.
+  /// Returns the mean correlation of the first `count` beats with the average beat.
   private mutating func correlation(_ count: Int, median: Double?) -> Double? {
     guard let median else { return nil }
-    // A copy for this call, because a span of a property would keep exclusive access to `self`.
+    // Copy the arrays, because a span of a property would keep exclusive access to `self`.
     let (beats, samples) = (pending, signal)
     return quality.correlation(
       beats: beats.span.extracting(..<count), signal: samples.span,
       available: max(0, taken - samples.count)..<taken, width: Int((median * rate).rounded()))
   }
 
-  /// Median interval of the first `count` beats, in seconds.
+  /// Returns the median interval of the first `count` beats, in seconds.
   private mutating func medianInterval(_ count: Int) -> Double? {
-    // A copy for this call, because a span of a property would keep exclusive access to `self`.
+    // Copy the array, because a span of the property would keep exclusive access to `self`.
     let beats = pending
     return intervals.median(beats.span.extracting(..<count), rate: rate)
   }
 
-  /// Mean of the light between two positions, in counts.
+  /// Returns the mean of the light between two positions, in counts.
   private func level(from: Double, to: Double) -> Double? {
     let (start, end) = (Int(from), Int(to))
     guard end > start, start >= 0, start > taken - sums.count, end < taken else { return nil }
     return first + (sums[end % sums.count] - sums[start % sums.count]) / Double(end - start)
   }
 
-  /// Prepares the beats of a window for `beat`, and returns the mean of their good intervals in seconds;
-  /// `nil` if none is good.
+  /// Prepares the beats of a window for `beat`.
+  ///
+  /// - Returns: the mean of the good intervals in seconds; `nil` if there are none.
   private mutating func give(_ count: Int, median: Double, isGood: Bool) -> Double? {
     var sum = 0.0
     var good = 0

@@ -1,14 +1,14 @@
 public import BLEWire
 
-/// Reason why a window of half a minute has no breathing rate.
+/// Reason why a 32 s window has no breathing rate.
 public enum RespirationAbsence: String, Hashable, Sendable, CaseIterable {
-  /// No rate between 8 and 45 breaths per minute stands out in the light.
+  /// No rate between 8 and 45 breaths per minute has enough of the baseline's power.
   case noRhythm
-  /// The window eight seconds earlier, or the last one that does not overlap with this one, has another rate
-  /// or no rate.
+  /// The window eight seconds earlier, or the last window that does not overlap with this one, has a
+  /// different rate or no rate.
   case unsteady
 
-  /// A short description of the reason.
+  /// Short description of the reason.
   public var words: String {
     switch self {
     case .noRhythm: "no rhythm stands out"
@@ -17,7 +17,7 @@ public enum RespirationAbsence: String, Hashable, Sendable, CaseIterable {
   }
 }
 
-/// Results of a 30 s window of a pulse at rest. The next window starts eight seconds later.
+/// Breathing rate in a 32 s window of a pulse at rest. Windows start every eight seconds.
 public struct RespirationWindow: Hashable, Sendable {
   public static let seconds = 32.0
   public static let stepSeconds = 8.0
@@ -29,50 +29,51 @@ public struct RespirationWindow: Hashable, Sendable {
   /// Breathing rate; `nil` exactly if `absence` is set.
   public var breathsPerMinute: Double?
   public var absence: RespirationAbsence?
-  /// Share of the power that is within 3 breaths per minute of the rate; each frequency is weighted by
-  /// itself: 0 … 1.
+  /// Share of the spectral power within 3 breaths per minute of the rate, 0 … 1. The power at each frequency
+  /// is multiplied by the frequency.
   public var concentration: Double
 }
 
-/// Measures the breathing rate from the light at rest: the mean of the light over a beat rises and falls with
-/// each breath. It allocates only at the start.
+/// Measures the breathing rate at rest from reflected light. The mean of the light over a beat rises and
+/// falls with each breath. Memory is allocated only in the initializer.
 ///
 /// Breathing modulates the light's baseline, its amplitude and the intervals (Karlen et al., Multiparameter
 /// Respiratory Rate Estimation From the Photoplethysmogram, IEEE Trans. Biomed. Eng. 60(7), 2013; Charlton et
 /// al., An assessment of algorithms to estimate respiratory rate, Physiol. Meas. 37(4), 2016). Only the
 /// baseline is used. Combining it with amplitude and intervals, as published, made the rate less accurate.
-/// The baseline is the mean of the light between two beats, so it does not contain the pulse. Its spectrum
-/// over `RespirationWindow.seconds` under a Hann window is weighted by frequency, because slow drifts are
-/// larger. A rate is reported if it stands out, and if two earlier windows have the same rate: the one that
-/// overlaps most, and the last one that does not overlap. The reason is that a baseline that varies at random
-/// often has the same rate in overlapping windows.
+/// The baseline is the mean of the light between two beats, so it does not contain the pulse. The baseline's
+/// power spectrum over `RespirationWindow.seconds`, with a Hann window, is multiplied by the frequency,
+/// because slow drifts have more power. A rate is reported if enough of the power is near the rate and two
+/// earlier windows have the same rate: the previous window, and the last window that does not overlap.
+/// Overlapping windows alone prove little, because a randomly varying baseline often has the same rate in
+/// both.
 ///
 /// Limits: 8 to 45 breaths per minute, at rest, with good beats throughout. After three seconds without a
-/// good beat, the window starts anew. This is a measurement in light, not medical advice.
+/// good beat, a new window starts. The rate is an optical estimate, not medical advice.
 public struct RespirationMeter: Sendable {
   /// Range of rates, in breaths per minute.
   public static let rates = 8...45
   public static let leastConcentration = 0.62
-  /// Maximum difference from the rates of earlier windows, in breaths per minute.
+  /// Maximum difference between the rate and the rates of earlier windows, in breaths per minute.
   public static let largestChange = 2.0
-  /// Maximum distance between two accepted beats in a window, in seconds.
+  /// Maximum time between two accepted beats in a window, in seconds.
   public static let longestInterval = 3.0
-  /// Number of points of the baseline per second.
+  /// Sample rate of the resampled baseline, in samples per second.
   private static let pointRate = 4.0
   private static let points = Int(RespirationWindow.seconds * pointRate)
   /// Half width of a spectral line around the rate, in breaths per minute.
   private static let lineWidth = 3
-  /// Maximum number of accepted beats in a window and a step, at 250 beats per minute.
+  /// Maximum number of accepted beats in a window plus one step, at 250 beats per minute.
   private static let capacity = 256
 
-  /// Middle of each interval, in seconds since `start`.
+  /// Midpoint of each beat interval, in seconds since `start`.
   private var times = [Double](repeating: 0, count: capacity)
-  /// Mean of the light in each interval, in counts.
+  /// Mean light of each beat interval, in sensor counts.
   private var levels = [Double](repeating: 0, count: capacity)
   private var count = 0
   private var start: ReceiveTime?
   private var lastTime = ReceiveTime(nanoseconds: 0)
-  /// Rates of the last windows, the latest last. The oldest of them does not overlap with the next window.
+  /// Rates of the last windows, oldest first. The oldest window does not overlap with the next window.
   private var earlierRates = [Double?](
     repeating: nil, count: Int(RespirationWindow.seconds / RespirationWindow.stepSeconds))
   private var signal = [Double](repeating: 0, count: points)
@@ -88,7 +89,7 @@ public struct RespirationMeter: Sendable {
 
   /// Processes the next beat of a `PulseMeter`.
   ///
-  /// - Returns: the window that this beat completes; `nil` if it completes none.
+  /// - Returns: the window, if this beat completes a window.
   public mutating func take(_ beat: PulseBeat) -> RespirationWindow? {
     guard beat.isAccepted, let interval = beat.interval, let level = beat.level else { return nil }
     let isNear =
@@ -138,7 +139,7 @@ public struct RespirationMeter: Sendable {
     var kept = 0
     for index in 0..<count {
       times[index] -= RespirationWindow.stepSeconds
-      // Interpolation at the start needs the beat before it.
+      // Interpolation at the start needs the previous beat.
       if times[index] >= -Self.longestInterval {
         (times[kept], levels[kept]) = (times[index], levels[index])
         kept += 1
@@ -147,7 +148,7 @@ public struct RespirationMeter: Sendable {
     count = kept
   }
 
-  /// Resamples the baseline at even times and removes its parabola.
+  /// Resamples the baseline at a constant rate and subtracts its least-squares parabola.
   private mutating func resample() {
     var beat = 0
     for index in signal.indices {
@@ -157,7 +158,7 @@ public struct RespirationMeter: Sendable {
       let share = max(0, min(1, (time - times[beat]) / span))
       signal[index] = levels[beat] + (levels[beat + 1] - levels[beat]) * share
     }
-    // Functions that are orthogonal on evenly spaced points around the middle: 1, u, and u² minus its mean.
+    // Orthogonal polynomials on evenly spaced points around the middle: 1, u, and u² minus its mean.
     let middle = Double(Self.points - 1) / 2
     let square = (Double(Self.points * Self.points) - 1) / 12
     for degree in 0..<3 {
@@ -181,8 +182,8 @@ public struct RespirationMeter: Sendable {
     }
   }
 
-  /// Returns the rate with the most power, and the share of the power around it; `nil` if that rate is at an
-  /// end of the band, or if the baseline is constant.
+  /// Returns the rate with the most power, and the share of the power near this rate; `nil` if the rate is at
+  /// an end of the band or the baseline is constant.
   private mutating func strongest() -> (rate: Double, concentration: Double)? {
     var (best, total) = (0, 0.0)
     for index in power.indices {

@@ -1,66 +1,67 @@
 /// Reason why a window of a plethysmogram has no pulse.
 public enum PulseRejection: String, Hashable, Sendable, CaseIterable {
-  /// The stream was interrupted, or ended before the window did.
+  /// The stream was interrupted or ended within the window.
   case interrupted
   /// More than a tenth of the samples is missing.
   case missingSamples
-  /// The accelerometer shows that the hand moved, whatever the pulse looks like.
+  /// The accelerometer shows that the hand moved, even if the light looks like a pulse.
   case motion
   case tooFewBeats
-  /// The light does not repeat itself like a pulse: noise, no finger, or a sine, for example of a lamp.
+  /// The light is not periodic like a pulse: noise, no finger, or a sine, for example from a lamp.
   case noise
-  /// The rate of the beats differs from the rate at which the light repeats itself.
+  /// The rate of the beats differs from the frequency of the light.
   case octave
   /// The rate is outside 24 … 250 beats per minute.
   case rateOutOfRange
   /// More than 3 s without a beat.
   case pause
-  /// The longest interval is at least 2.2 times the shortest.
+  /// The longest interval is at least 2.2 times the shortest interval.
   case irregular
-  /// The beats do not look alike.
+  /// The beats differ too much in shape.
   case shape
 }
 
-/// Decides whether a ten-second window of a plethysmogram has a pulse.
+/// Decides whether a ten-second window of a plethysmogram shows a pulse.
 ///
 /// Method: Orphanidou, Bonnici, Charlton, Clifton, Vallance, Tarassenko, Signal-Quality Indices for the
 /// Electrocardiogram and Photoplethysmogram, IEEE J. Biomed. Health Inform. 19(3), 832–838, 2015. The rules
-/// are a rate of 24 … 250 beats per minute (40 … 180 there), no pause above 3 s, the longest interval less
-/// than 2.2 times the shortest, and a mean correlation of at least 0.86 of the beats with their average. Each
-/// beat is cut out as wide as the median interval, centred on its peak. Published sensitivity 91 %,
-/// specificity 95 % for plethysmograms of patients.
+/// are a rate of 24 … 250 beats per minute (in the article 40 … 180), no pause above 3 s, the longest
+/// interval less than 2.2 times the shortest, and a mean correlation of at least 0.86 between the beats and
+/// the average beat. A beat consists of the samples around its peak, for the duration of the median interval.
+/// The published sensitivity is 91 % and the specificity 95 %, for plethysmograms of patients.
 ///
-/// Three things are added. The light must repeat itself (`Periodicity`) at the rate of the beats. The
-/// skewness of the window (Elgendi, Optimal Signal Quality Index for Photoplethysmogram Signals,
-/// Bioengineering 3(4), 21, 2016) is reported but does not affect the decision, because its sign changes with
-/// the polarity of the sensor. A window in which the hand moved is rejected, because steady steps look like
-/// steady beats, and an index of the light alone cannot distinguish them. The threshold for motion is not
-/// from a publication.
+/// Three rules are added. The light must be periodic (`Periodicity`) at the rate of the beats. The skewness
+/// of the window (Elgendi, Optimal Signal Quality Index for Photoplethysmogram Signals, Bioengineering 3(4),
+/// 21, 2016) is reported but does not affect the decision, because its sign changes with the polarity of the
+/// sensor. A window in which the hand moved is rejected, because steady steps look like steady beats in the
+/// light. The threshold for motion is not from a publication.
 public struct SignalQuality: Sendable {
   public static let windowSeconds = 10.0
   public static let beatsPerMinute = 24.0...250.0
   public static let longestPauseSeconds = 3.0
   public static let largestRatio = 2.2
   public static let leastCorrelation = 0.86
-  /// Maximum root mean square of the acceleration of all axes, 0.5 … 8 Hz, in g. A hand at rest has about
-  /// 0.01.
+  /// Maximum root mean square of the acceleration of all axes, 0.5 … 8 Hz, in g. It is about 0.01 for a hand
+  /// at rest.
   public static let largestMotion = 0.1
   public static let largestMissingShare = 0.1
-  /// Minimum correlation of a window's light with itself one beat later, −1 … 1. Nearly all windows of white
-  /// and pink noise are below it.
+  /// Minimum autocorrelation of a window's light at a lag of one beat, −1 … 1. Nearly all windows of white
+  /// and pink noise have less.
   public static let leastPeriodicity = 0.5
-  /// Maximum deviation of the mean interval from the light's period, as a share of the period.
+  /// Maximum relative difference between the mean interval and the light's period.
   static let periodTolerance = 0.2
 
   /// The average beat.
   private var template: [Double]
 
-  /// - Parameter rate: samples per second.
+  /// Creates an evaluator for one sample rate.
+  ///
+  /// - Parameter rate: sample rate in samples per second.
   init(rate: Double) {
     template = [Double](repeating: 0, count: Int(2.5 * rate) + 4)
   }
 
-  /// Applies the rules about time; returns `nil` if all are satisfied.
+  /// Checks periodicity, rate, pauses and intervals. Returns `nil` if all rules are satisfied.
   ///
   /// - Parameters:
   ///   - beats: ascending positions in samples, inside the window.
@@ -90,12 +91,13 @@ public struct SignalQuality: Sendable {
     return longest < largestRatio * shortest ? nil : .irregular
   }
 
-  /// The mean correlation of the beats with their average, −1 … 1; `nil` for fewer than two complete beats.
+  /// Returns the mean correlation of the beats with the average beat, −1 … 1; `nil` for fewer than two
+  /// complete beats.
   ///
   /// - Parameters:
   ///   - signal: a ring buffer; sample n is at n modulo its length.
   ///   - available: range of samples in the ring buffer.
-  ///   - width: number of samples cut out of each beat.
+  ///   - width: number of samples per beat, centred on its peak.
   mutating func correlation(
     beats: Span<DetectedBeat>, signal: Span<Double>, available: Range<Int>, width: Int
   ) -> Double? {
@@ -125,7 +127,8 @@ public struct SignalQuality: Sendable {
     return whole
   }
 
-  /// Correlation of a beat with the template, −1 … 1; `nil` if the signal does not contain all of it.
+  /// Returns the correlation of a beat with the template, −1 … 1; `nil` if the buffer does not contain the
+  /// whole beat.
   func correlation(
     of beat: DetectedBeat, signal: Span<Double>, available: Range<Int>, width: Int
   ) -> Double? {
@@ -138,7 +141,7 @@ public struct SignalQuality: Sendable {
     return start >= available.lowerBound && start + width <= available.upperBound ? start : nil
   }
 
-  /// Pearson correlation of the template with the same number of samples of the signal.
+  /// Returns the Pearson correlation of the template with the same number of samples of the signal.
   private func correlation(_ signal: Span<Double>, _ start: Int, _ width: Int) -> Double {
     var (meanX, meanY) = (0.0, 0.0)
     for index in 0..<width {
@@ -159,7 +162,7 @@ public struct SignalQuality: Sendable {
     return scale > 0 ? xy / scale : 0
   }
 
-  /// Third standardised moment of a stretch of the signal.
+  /// Returns the skewness (third standardised moment) of the signal in a window.
   static func skewness(signal: Span<Double>, window: Range<Int>) -> Double {
     var mean = 0.0
     for index in window { mean += signal[index % signal.count] }

@@ -16,27 +16,27 @@ public import BLEWire
   @inlinable public var magnitude: Double { (x * x + y * y + z * z).squareRoot() }
 }
 
-/// Maximum measured sample rate, which limits the size of buffers.
+/// Maximum supported sample rate. It limits the size of buffers.
 enum SampleRate {
-  /// Maximum rate in samples per second. Without it, identical timestamps, or those of a burst, could give
+  /// Maximum rate in samples per second. Identical timestamps, or timestamps of a burst, could otherwise give
   /// any rate.
   static let limit = Limit(
     4_096, "samples a second of an analysed signal", by: .air, whenFull: "the signal is not analysed",
     counted: "refusal in `analyse` and `report`")
 
-  /// Whether the rate is above the limit; `false` for NaN.
+  /// Returns whether the rate is above the limit; `false` for NaN.
   static func isTooHigh(_ rate: Double) -> Bool { rate > Double(limit.count) }
 }
 
-/// A measurement of a worn sensor, with its position on the sensor's own clock.
+/// Sample of a worn sensor, with its index and time on the sensor's own clock.
 @frozen public struct SignalSample: Hashable, Sendable, BitwiseCopyable {
-  /// Number of the sample since the first one, counting missing samples.
+  /// Index of the sample since the first sample. Missing samples are counted too.
   public let index: Int
   /// Time of the sample by the sensor's clock, in nanoseconds since the Unix epoch.
   public let time: ReceiveTime
   /// Whether the time since the previous sample is unknown.
   public let isRestart: Bool
-  /// Reflected light, in counts of the sensor; `nil` if not measured.
+  /// Reflected light, in sensor counts; `nil` if not measured.
   public let light: Double?
   public let acceleration: Acceleration?
 

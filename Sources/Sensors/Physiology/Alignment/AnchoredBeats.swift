@@ -1,12 +1,12 @@
 /// Aligns the beats of a sensor that sends only intervals with the beat times of another sensor.
 ///
-/// The sum of the intervals follows the sensor's own clock, but its start is known only roughly, and a
-/// missing or doubled interval shifts all later beats. Blocks of beats are therefore located one by one:
-/// unless the rhythm is regular, the pattern of a block fits the other sensor's beats at one place only.
-/// Neighbouring blocks at the same lag form a run. One slope, the ratio of both clocks, is fitted to all
-/// runs.
+/// The sum of the intervals follows the sensor's own clock. Its start is known only roughly, and a missing or
+/// doubled interval shifts all later beats. Each block of beats is therefore located separately. Unless the
+/// rhythm is perfectly regular, the pattern of a block fits the other sensor's beats at only one lag.
+/// Neighbouring blocks with the same lag form a run. One slope, the relative rate of the two clocks, is
+/// fitted to all runs.
 public struct AnchoredBeats: Sendable {
-  /// Expected scatter, in seconds, of the distance between two sensors' times of one beat.
+  /// Expected scatter of the distance between the times of one beat by two sensors, in seconds.
   public enum Width: Double, Sendable {
     /// Both sensors measure the heart's electrical activity.
     case electric = 0.012
@@ -17,24 +17,25 @@ public struct AnchoredBeats: Sendable {
   /// Number of beats in a block.
   private static let blockBeats = 16
   private static let leastInBlock = 8
-  /// Maximum distance of a tested position from the expected one, in seconds.
+  /// Maximum difference between a tested lag and the expected lag, in seconds.
   private static let reach = 1.6
-  /// Distance from the best position beyond which another position counts as different, in seconds.
+  /// Minimum distance of another lag from the best lag to count as different, in seconds.
   private static let another = 0.15
   /// Minimum score of a block.
   private static let leastScore = 0.6
-  /// Share of the best score that no other position may reach.
+  /// Score of another lag, as a share of the best score, from which a block is ambiguous.
   private static let rival = 0.85
   /// Maximum difference between the lags of neighbouring blocks in a run, as a multiple of the width.
   private static let step = 2.5
   private static let leastBlocks = 3
-  /// Error that both ends of a run have in common, in seconds: intervals are rounded to 1/1024 s.
+  /// Error common to both ends of a run, in seconds: intervals are rounded to 1/1024 s.
   private static let grain = 0.000_4
   static let leastShare = 0.5
 
-  /// Time of each beat by the other sensor's clock; `nil` if unknown.
+  /// Time of each beat on the other sensor's clock, in seconds; `nil` if unknown.
   public private(set) var times: [[Double?]]
-  /// Seconds on the other sensor's clock per second of the first sensor's clock, minus 1.
+  /// Relative rate of the other sensor's clock minus 1: seconds on that clock per second of the first
+  /// sensor's clock, minus 1.
   public private(set) var slope = 0.0
   /// Half the width of the slope's 95 % interval; `nil` if there are too few blocks.
   public private(set) var slopeUncertainty: Double?
@@ -43,29 +44,31 @@ public struct AnchoredBeats: Sendable {
   /// Root mean square residual of the blocks used, in seconds.
   public private(set) var residual: Double
   public private(set) var blocks: Int
-  /// Share of the beats that the other sensor also has.
+  /// Share of the beats that the other sensor also measured.
   public private(set) var share: Double
 
   private struct Block {
     var stretch: Int
     var beats: Range<Int>
     var lag: Double
-    /// Indices of the block's beats, and the lag of each.
+    /// Index and lag of each of the block's beats.
     var lags: [(beat: Int, lag: Double)]
     var run = 0
-    /// Mean position of the beats used.
+    /// Mean time of the beats used, in seconds.
     var place = 0.0
-    /// Mean lag of the beats used.
+    /// Mean lag of the beats used, in seconds.
     var mean = 0.0
   }
 
+  /// Aligns the beats.
+  ///
   /// - Parameters:
-  ///   - places: ascending beat times by the first sensor's clock, in seconds; a list for each stretch of
-  ///     intervals without a known gap.
-  ///   - expected: for each stretch, the offset from its places to the other sensor's times, accurate to a
-  ///     second.
-  ///   - others: ascending beat times of the other sensor.
-  ///   - width: expected scatter between aligned beats.
+  ///   - places: for each stretch of intervals without a known gap, the ascending beat times on the first
+  ///     sensor's clock, in seconds.
+  ///   - expected: for each stretch, its approximate lag: the offset from its times to the other sensor's
+  ///     times, accurate to a second.
+  ///   - others: ascending beat times of the other sensor, in seconds.
+  ///   - width: expected scatter of aligned beats.
   public init(
     _ places: [[Double]], expected: [Double], others: [Double], _ width: Width
   ) throws(SharedEvidence.Refusal) {
@@ -121,12 +124,12 @@ public struct AnchoredBeats: Sendable {
     case none
   }
 
-  /// Finds the lag at which a block's pattern fits.
+  /// Finds the lag at which a block's pattern fits the other sensor's beats.
   private static func place(
     _ places: [Double], _ beats: Range<Int>, _ expected: Double, _ others: [Double], _ width: Width
   ) -> Placing {
     var candidates: [(lag: Double, score: Double)] = []
-    // The other sensor may lack a beat, so several beats of the block are tried as anchors.
+    // The other sensor may have missed a beat, so several beats of the block are tried as anchors.
     for beat in [beats.lowerBound, (beats.lowerBound + beats.upperBound) / 2, beats.upperBound - 1] {
       let time = places[beat] + expected
       var other = lowerBound(others, time - reach)
@@ -176,7 +179,7 @@ public struct AnchoredBeats: Sendable {
 
   // MARK: All blocks
 
-  /// Assigns the same run to neighbouring blocks of a stretch with similar lags.
+  /// Groups neighbouring blocks of a stretch with similar lags into runs.
   private static func number(_ blocks: inout [Block], _ width: Width) {
     for index in blocks.indices.dropFirst() {
       let (before, this) = (blocks[index - 1], blocks[index])
@@ -221,14 +224,14 @@ public struct AnchoredBeats: Sendable {
     }
     let degrees = blocks.count - runs.count - 1
     residual = (squares / Double(blocks.count)).squareRoot()
-    // Means of successive blocks are not independent if the offset between the clocks varies.
+    // Successive block means are correlated if the offset between the clocks varies.
     let correlation = squares > 0 ? min(0.8, max(0, products / squares + 1 / Double(blocks.count))) : 0
     let variance =
       max(squares / Double(max(1, degrees)), LagLine.grain * LagLine.grain) * (1 + correlation)
       / (1 - correlation)
     let quantile = LagLine.quantile(max(1, degrees))
     uncertainty = quantile * (variance / Double(blocks.count)).squareRoot() + variance.squareRoot()
-    // Width of a uniform distribution of positions that has the same variance.
+    // Width of the uniform distribution that has the same variance as the positions.
     let span = (12 * spread / Double(blocks.count)).squareRoot()
     slopeUncertainty =
       degrees >= 2 && span > 0 ? quantile * (variance / spread).squareRoot() + Self.grain / span : nil
@@ -260,7 +263,7 @@ public struct AnchoredBeats: Sendable {
     return beats[place] - time < time - beats[place - 1] ? beats[place] : beats[place - 1]
   }
 
-  /// Index of the first beat at or after a time.
+  /// Returns the index of the first beat at or after a time.
   private static func lowerBound(_ beats: [Double], _ time: Double) -> Int {
     var (low, high) = (0, beats.count)
     while low < high {

@@ -1,15 +1,15 @@
-/// A straight line through measured lags: how far one clock is behind another, and how that changes.
+/// Straight line through measured lags: the offset of one clock from another, and its drift.
 ///
-/// It starts with the median slope of all pairs, which is correct even if a quarter of the points are
-/// outliers (Theil 1950; Sen, Estimates of the Regression Coefficient Based on Kendall's Tau, J. Am. Stat.
-/// Assoc. 63(324), 1968). Weighted least squares over the points near that line follow. The uncertainties
-/// come from the scatter of those points.
+/// The first line has the median slope of all pairs of points (the Theil–Sen estimator), which is correct
+/// even if a quarter of the points are outliers (Theil 1950; Sen, Estimates of the Regression Coefficient
+/// Based on Kendall's Tau, J. Am. Stat. Assoc. 63(324), 1968). It is refined by weighted least squares over
+/// the points near the line. The uncertainties are computed from the scatter of these points.
 public struct LagLine: Hashable, Sendable {
-  /// A lag measured around a time.
+  /// Lag measured around a time. Time and lag are in seconds.
   public struct Point: Hashable, Sendable, BitwiseCopyable {
     public var seconds: Double
     public var lag: Double
-    /// Weight of the point, above 0: the inverse of its variance, in the same unit for all points.
+    /// Weight of the point, above 0: the reciprocal of its variance, in the same unit for all points.
     public var weight: Double
 
     public init(seconds: Double, lag: Double, weight: Double) {
@@ -17,11 +17,11 @@ public struct LagLine: Hashable, Sendable {
     }
   }
 
-  /// Time at which the lag is known most accurately: the centre of the points, in seconds.
+  /// Time at which the lag is most accurate, in seconds: the centre of the points.
   public let center: Double
   /// Lag at `center`, in seconds; positive if the second clock is later.
   public let lag: Double
-  /// Change of the lag, in seconds per second; 0 if the points are too few or too close to determine it.
+  /// Change of the lag, in seconds per second; 0 if there are too few points or they are too close together.
   public let drift: Double
   /// Half the width of the lag's 95 % interval, in seconds.
   public let lagUncertainty: Double
@@ -35,19 +35,22 @@ public struct LagLine: Hashable, Sendable {
   public static let leastPoints = 3
   static let leastPointsOfDrift = 6
   static let leastSecondsOfDrift = 60.0
-  /// Usual maximum drift between two sensors, in seconds per second.
+  /// Largest drift that is common between two sensors, in seconds per second.
   private static let usualDrift = 1e-4
-  /// Maximum number of points for the first line, because the number of pairs grows with its square.
+  /// Maximum number of points for the first line, because the number of pairs grows with the square of the
+  /// number of points.
   private static let pairedPoints = 256
-  /// Maximum distance of a point from the line, as a multiple of the usual distance.
+  /// Maximum distance of a point from the line, as a multiple of the median distance.
   private static let farthest = 3.5
   /// Minimum error of a lag, in seconds.
   static let grain = 2e-5
 
   public func lag(at seconds: Double) -> Double { lag + drift * (seconds - center) }
 
+  /// Fits a line.
+  ///
   /// - Parameter points: measured lags, in any order.
-  /// - Returns: `nil` if fewer than `leastPoints` agree.
+  /// - Returns: `nil` if fewer than `leastPoints` lie near a common line.
   public init?(_ points: [Point]) {
     guard points.count >= Self.leastPoints else { return nil }
     let seconds = points.map(\.seconds)
@@ -79,7 +82,7 @@ public struct LagLine: Hashable, Sendable {
     center = sums.seconds
     lag = sums.lag
     drift = slope
-    // A drift may exist that is too small to be determined.
+    // Allows for a drift that is too small to be determined.
     let hidden = hasDrift ? 0 : Self.usualDrift * span / 4
     let bend = hasDrift ? Self.bend(near, level: level, slope: slope, sums) : 0
     lagUncertainty = quantile * (variance / sums.weight).squareRoot() + hidden + bend
@@ -99,22 +102,22 @@ public struct LagLine: Hashable, Sendable {
     (self.driftUncertainty, self.residual, self.used) = (driftUncertainty, residual, used)
   }
 
-  /// Factor by which correlation between successive points increases the variance of a mean.
+  /// Returns the factor by which the correlation between successive points increases the variance of a mean.
   private static func inflation(_ points: [Point], level: Double, slope: Double) -> Double {
     let off = points.sorted { $0.seconds < $1.seconds }.map { $0.lag - level - slope * $0.seconds }
     let squares = off.reduce(0) { $0 + $1 * $1 }
     guard squares > 0, off.count > 3 else { return 1 }
     let products = zip(off.dropFirst(), off).reduce(0) { $0 + $1.0 * $1.1 }
-    // The residuals of a line have an inherent correlation of −1/n.
+    // The residuals of a fitted line have an inherent correlation of −1/n.
     let correlation = min(0.8, max(0, products / squares + 1 / Double(off.count)))
     return (1 + correlation) / (1 - correlation)
   }
 
-  /// Distance in seconds, at the centre, between the line and a parabola through the points, if the parabola
-  /// fits clearly better.
+  /// Returns the distance in seconds, at the centre, between the line and a parabola through the points; 0
+  /// unless the parabola fits clearly better.
   private static func bend(_ points: [Point], level: Double, slope: Double, _ sums: Sums) -> Double {
     guard points.count >= 8 else { return 0 }
-    // The part of a parabola that is orthogonal to a line.
+    // Component of the parabola that is orthogonal to a line.
     var plain = Sums()
     let squared = points.map {
       Point(seconds: $0.seconds, lag: square($0.seconds - sums.seconds), weight: $0.weight)
@@ -140,12 +143,12 @@ public struct LagLine: Hashable, Sendable {
 
   private static func square(_ number: Double) -> Double { number * number }
 
-  /// Weighted sums for fitting a line.
+  /// Weighted sums for a linear fit.
   private struct Sums {
     var weight = 0.0
     var seconds = 0.0
     var lag = 0.0
-    /// Weighted sum of squared distances from the centre.
+    /// Weighted sum of squared time differences from the centre.
     var spread = 0.0
     var slope = 0.0
     var meanWeight = 1.0
@@ -182,8 +185,10 @@ public struct LagLine: Hashable, Sendable {
     return slopes.isEmpty ? 0 : median(slopes)
   }
 
-  /// Returns Student's 97.5 % quantile, from the first terms of its expansion around the normal quantile
-  /// (Abramowitz and Stegun, 26.7.5).
+  /// Returns the 97.5 % quantile of Student's t distribution, from the first terms of its expansion around
+  /// the normal quantile (Abramowitz and Stegun, 26.7.5).
+  ///
+  /// - Parameter degrees: degrees of freedom.
   static func quantile(_ degrees: Int) -> Double {
     let (x, n) = (1.959964, Double(max(1, degrees)))
     if degrees <= 1 { return 12.706 }
@@ -193,8 +198,8 @@ public struct LagLine: Hashable, Sendable {
   }
 }
 
-/// Returns the median of the numbers; for an even count, the mean of the two in the middle. At least one
-/// number is required.
+/// Returns the median of the numbers; for an even count, the mean of the middle two. At least one number is
+/// required.
 func median(_ numbers: [Double]) -> Double {
   let sorted = numbers.sorted()
   let middle = sorted.count / 2

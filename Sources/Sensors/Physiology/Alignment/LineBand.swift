@@ -1,10 +1,10 @@
-/// All straight lines that lie above some points and below others.
+/// All straight lines that lie above one set of points and below another.
 ///
-/// Such a line describes how late a clock is, within known bounds: a sample cannot arrive before it was
-/// measured, and waits at most one connection interval unless a packet was lost. The range of these lines is
-/// the uncertainty; it requires no assumption about the distribution of the waits.
+/// Such a line describes the lateness of a clock. The points are known bounds: a sample cannot arrive before
+/// it was measured, and waits at most one connection interval unless a packet was lost. The range of the
+/// lines is the uncertainty. It requires no assumption about the distribution of the waits.
 public struct LineBand: Hashable, Sendable {
-  /// A bound on the lines at one time; both are in seconds.
+  /// Bound on the lines at one time. Time and value are in seconds.
   public struct Bound: Hashable, Sendable, BitwiseCopyable {
     public var seconds: Double
     public var value: Double
@@ -12,10 +12,10 @@ public struct LineBand: Hashable, Sendable {
     public init(seconds: Double, value: Double) { (self.seconds, self.value) = (seconds, value) }
   }
 
-  /// Corners of the set of possible lines; a corner is a level at `center` and a slope.
+  /// Corners of the set of possible lines. Each corner is a level at `center` and a slope.
   private let corners: [(level: Double, slope: Double)]
   private let center: Double
-  /// Amount by which the bounds were widened until a line fits, in seconds.
+  /// Amount by which the bounds were widened so that a line fits, in seconds.
   public let slack: Double
 
   public static func == (a: LineBand, b: LineBand) -> Bool {
@@ -28,17 +28,19 @@ public struct LineBand: Hashable, Sendable {
     hasher.combine(corners.count)
   }
 
-  /// Number of time blocks, each of which keeps its strictest bounds.
+  /// Number of time blocks. Only the strictest bounds of each block are used.
   private static let blocks = 40
-  /// Maximum slope: the difference between two crystals. Core 5.4, Vol 6, Part B, 4.2.2, allows 500 ppm for
+  /// Maximum slope: the difference between two crystals. Core 5.4, Vol 6, Part B, 4.2.2, permits 500 ppm for
   /// each.
   private static let steepest = 1e-3
   private static let slacks = [0, 0.000_2, 0.000_5, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032]
 
+  /// Computes the lines.
+  ///
   /// - Parameters:
   ///   - above: lower bounds of the lines.
   ///   - below: upper bounds of the lines.
-  /// - Returns: `nil` if no line fits, or one side has no bounds.
+  /// - Returns: `nil` if no line fits, or if there are no bounds above or below.
   public init?(above: [Bound], below: [Bound]) {
     guard let first = (above + below).map(\.seconds).min(), let last = (above + below).map(\.seconds).max(),
       !above.isEmpty, !below.isEmpty
@@ -70,7 +72,8 @@ public struct LineBand: Hashable, Sendable {
     return best.compactMap { $0 }
   }
 
-  /// Corners of the polygon of levels and slopes: intersections of two bounds that satisfy all others.
+  /// Returns the corners of the polygon of possible levels and slopes: the intersections of two bounds that
+  /// satisfy all other bounds.
   private static func corners(
     _ low: [(time: Double, value: Double)], _ high: [(time: Double, value: Double)]
   ) -> [(level: Double, slope: Double)] {
@@ -93,7 +96,7 @@ public struct LineBand: Hashable, Sendable {
     return corners
   }
 
-  /// Range of the lines at a given time, in seconds.
+  /// Returns the range of the lines at a given time, in seconds.
   public func range(at seconds: Double) -> ClosedRange<Double> {
     let values = corners.map { $0.level + $0.slope * (seconds - center) }
     return (values.min() ?? 0)...(values.max() ?? 0)

@@ -1,4 +1,4 @@
-/// Magnitudes of a sensor's acceleration, independent of its orientation, with their times.
+/// Magnitudes of a sensor's acceleration, with their times. They do not depend on the sensor's orientation.
 public struct MotionSeries: Sendable {
   /// Times of the samples, ascending, in seconds since an epoch that all compared series share.
   public private(set) var seconds: [Double] = []
@@ -7,7 +7,10 @@ public struct MotionSeries: Sendable {
 
   public init() {}
 
-  /// - Returns: `false` if the sample was ignored, because it is not later than the last one or not finite.
+  /// Appends a sample.
+  ///
+  /// - Returns: `false` if the sample was ignored because its time is not later than the last sample's or its
+  ///   magnitude is not finite.
   @discardableResult
   public mutating func append(_ acceleration: Acceleration, at time: Double) -> Bool {
     guard time > seconds.last ?? -.infinity, acceleration.magnitude.isFinite else { return false }
@@ -25,29 +28,32 @@ public struct MotionSeries: Sendable {
   }
 }
 
-/// Movement resampled on a grid: the changes of a series within a second, at any uniform rate.
+/// Movement resampled at a uniform rate: the changes of a series within a second.
 ///
 /// Cubic interpolation through four samples does not shift the signal (Keys, Cubic Convolution Interpolation
-/// for Digital Image Processing, IEEE Trans. Acoust. 29(6), 1981). Both filters are symmetric, so they do not
-/// shift it either.
+/// for Digital Image Processing, IEEE Trans. Acoust. 29(6), 1981). Nor do the two filters, which are
+/// symmetric.
 struct MotionGrid {
   /// Samples of the grid.
   private(set) var values: [Float]
   /// Whether each sample was measured.
   private(set) var isMeasured: [Bool]
 
-  /// Maximum step between samples, in sample intervals of the series. A longer step is a gap.
+  /// Maximum step between two samples, in sample intervals of the series. A longer step is a gap.
   private static let longestStep = 2.5
-  /// Changes that take longer than this, in seconds, are attributed to gravity.
+  /// Duration in seconds above which a change is attributed to gravity and removed.
   private static let slowest = 1.0
-  /// Minimum duration of a change, in samples of the slowest series. Faster changes look different in that
-  /// series.
+  /// Minimum duration of a change, in sample intervals of the slowest series. Faster changes are removed,
+  /// because that series cannot represent them.
   private static let fastest = 3.0
 
+  /// Resamples and filters a series.
+  ///
   /// - Parameters:
   ///   - start: time of the grid's first sample, in seconds of the series.
-  ///   - rate: samples per second.
-  ///   - spacing: seconds between samples, of the slowest series compared.
+  ///   - count: number of samples of the grid.
+  ///   - rate: sample rate of the grid, in samples per second.
+  ///   - spacing: seconds between samples in the slowest of the compared series.
   init(_ series: MotionSeries, from start: Double, count: Int, rate: Double, spacing: Double) {
     values = [Float](repeating: 0, count: count)
     isMeasured = [Bool](repeating: false, count: count)
@@ -93,7 +99,7 @@ struct MotionGrid {
     return first + x * (slopes.first + x * (square + x * cube))
   }
 
-  /// Mean of the measured samples within `radius` samples on either side.
+  /// Returns the moving average of the measured samples within `radius` samples on either side.
   private static func smoothed(_ values: [Float], _ isMeasured: [Bool], radius: Int) -> [Float] {
     var (sum, count) = (0.0, 0)
     var result = [Float](repeating: 0, count: values.count)

@@ -1,24 +1,23 @@
-/// Finds the lag between two sensors' beats of the same heart. No two intervals are equal, so beats coincide
-/// at one lag only.
+/// Finds the lag between the beats that two sensors measure on the same heart. Beat intervals vary, so the
+/// beats coincide at only one lag.
 struct SharedBeats {
-  /// Number of beats of the first sensor that are compared at each lag.
+  /// Number of the first sensor's beats that are compared at each lag.
   private static let tried = 300
   /// Step between tested lags, in seconds.
   private static let step = 0.01
-  /// Width, in seconds, of the curve by which the distance of two beats is scored; it corresponds to the
-  /// width of a normal distribution.
+  /// Distance between two beats at which the score is one half, in seconds.
   private static let width = 0.02
-  /// Minimum number of beats that both sensors have.
+  /// Minimum number of beats that both sensors measured.
   private static let leastBeats = 20
-  /// Minimum share of beats that both sensors have.
+  /// Minimum share of beats that both sensors measured.
   private static let leastShare = 0.5
-  /// Distance from the best lag beyond which another lag counts as different, in seconds.
+  /// Minimum distance of another lag from the best lag to count as different, in seconds.
   private static let another = 0.15
-  /// Share of the best score above which another lag makes the result ambiguous.
+  /// Score of another lag, as a share of the best score, above which the result is ambiguous.
   private static let rival = 0.75
-  /// Maximum distance of beats from the line, in seconds.
+  /// Maximum distance of a beat's lag from the line, in seconds.
   private static let nearby = 0.06
-  /// Time over which the median of the distances is computed, in seconds.
+  /// Duration of the blocks whose median lag is computed, in seconds.
   private static let blockSeconds = 20.0
   private static let leastInBlock = 5
 
@@ -27,7 +26,7 @@ struct SharedBeats {
 
   init(_ first: [Double], _ second: [Double]) { (self.first, self.second) = (first, second) }
 
-  /// Returns the lag at which the beats coincide, accurate to some hundredths of a second.
+  /// Returns the lag at which the beats coincide, accurate to a few hundredths of a second.
   func coarseLag(within search: Double) throws(SharedEvidence.Refusal) -> Double {
     let some = shared(within: search)
     guard some.count >= Self.leastBeats, second.count >= Self.leastBeats else { throw .nothing(.beats) }
@@ -68,7 +67,7 @@ struct SharedBeats {
       kind: .beats, line: line, likeness: share, range: (seconds.min() ?? 0)...(seconds.max() ?? 0))
   }
 
-  /// Some beats of the first sensor, from the middle of the time that the second sensor may cover.
+  /// Returns beats of the first sensor from the middle of the time that both sensors may cover.
   private func shared(within search: Double) -> ArraySlice<Double> {
     guard let begin = second.first, let end = second.last else { return [] }
     let both = first.filter { $0 > begin - search && $0 < end + search }
@@ -114,7 +113,7 @@ struct SharedBeats {
     return lag
   }
 
-  /// Returns how well the beats coincide at a lag: 0 … 1.
+  /// Returns a score for the coincidence of the beats at a lag: 0 … 1.
   private func score(_ some: ArraySlice<Double>, at lag: Double) -> Double {
     var sum = 0.0
     var place = lowerBound((some.first ?? 0) + lag)
@@ -124,7 +123,7 @@ struct SharedBeats {
       let after = place < second.count ? second[place] - time : .infinity
       let before = place > 0 ? time - second[place - 1] : .infinity
       let distance = min(after, before) / Self.width
-      // Approximates a bell curve without an exponential function.
+      // Approximates a Gaussian without an exponential function.
       if distance < 4 { sum += 1 / (1 + distance * distance * distance * distance) }
     }
     return sum / Double(some.count)
@@ -138,7 +137,7 @@ struct SharedBeats {
     return after - time < time - before ? after : before
   }
 
-  /// Index of the first beat of the second sensor at or after a time.
+  /// Returns the index of the second sensor's first beat at or after a time.
   private func lowerBound(_ time: Double) -> Int {
     var (low, high) = (0, second.count)
     while low < high {

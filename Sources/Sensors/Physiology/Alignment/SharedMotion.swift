@@ -1,32 +1,32 @@
 /// Finds the lag between two accelerometers on the same body by correlating their movement, window by window.
 ///
-/// The first lag is the one with the best joint correlation of all windows in the 15 minutes with the most
-/// movement. Each other window's lag is then searched near the line through the lags found so far. A parabola
-/// locates the peak of the correlation between samples (Boucher and Hassab, Analysis of Discrete
-/// Implementation of Generalized Cross Correlator, IEEE Trans. Acoust. 29(3), 1981).
+/// The first lag maximises the joint correlation of all windows in the 15 minutes with the most movement. The
+/// lags of the other windows are then searched near a line through the known lags. A parabola locates the
+/// peak of the correlation between samples (Boucher and Hassab, Analysis of Discrete Implementation of
+/// Generalized Cross Correlator, IEEE Trans. Acoust. 29(3), 1981).
 struct SharedMotion {
   /// Sample rate of the grids, in hertz.
   private static let rate = 100.0
-  /// Step between the samples used in the first search, which covers a wide range of lags.
+  /// Decimation factor for the first search, which covers a wide range of lags.
   private static let coarse = 4
   private static let windowSeconds = 20.0
-  /// Minimum movement in g, as a root mean square. Weaker movement is sensor noise.
+  /// Minimum movement in g, as a root mean square. Weaker signals are sensor noise.
   private static let leastMovement: Float = 0.02
-  /// Minimum correlations: of all windows together, and of a single one.
+  /// Minimum correlation for all windows together, and for a single window.
   private static let leastLikeness: (all: Float, one: Float) = (0.4, 0.5)
-  /// Minimum share of a window that was measured.
+  /// Minimum measured share of a window.
   private static let leastMeasured = 0.9
   /// Maximum number of windows in the first search.
   private static let searched = 40
-  /// Length of the stretch that contains these windows, in seconds.
+  /// Length of the period that contains these windows, in seconds.
   private static let stretchSeconds = 900.0
   /// Maximum distance of a window's lag from the line, in seconds.
   private static let nearby = 0.25
-  /// Distance from the best lag beyond which another lag counts as different, in seconds.
+  /// Minimum distance of another lag from the best lag to count as different, in seconds.
   private static let another = 0.15
-  /// Share of the best likeness above which another lag is a rival.
+  /// Correlation at another lag, as a share of the best correlation, above which this lag is a rival.
   private static let rival: Float = 0.7
-  /// Difference between correlations below which they count as equal.
+  /// Maximum difference between two correlations that count as equal.
   private static let grain: Float = 0.001
   private static let gridLimit = 40_000_000
 
@@ -90,7 +90,7 @@ struct SharedMotion {
       likenesses.append(likeness)
       return peak.lag
     }
-    // Start in the busiest stretch and work outwards, because the clocks drift.
+    // Start in the period with the most movement and work outwards, because the clocks drift.
     let middle = places[places.count / 2]
     var lag = coarse
     for place in windows where place >= middle { lag = take(place, near: lag) ?? lag }
@@ -103,7 +103,7 @@ struct SharedMotion {
       range: (seconds.min() ?? 0)...(seconds.max() ?? 0))
   }
 
-  /// Windows of the stretch with the most movement, in order.
+  /// Returns the windows of the period with the most movement, in order of time.
   private func busiest() -> [Int] {
     let strengths = windows.map { Self.strength(first, $0..<$0 + window) }
     let length = Int(Self.stretchSeconds * Self.rate)
@@ -152,8 +152,8 @@ struct SharedMotion {
 
   // MARK: Correlation
 
-  /// Correlation of a window of the first series with the second one `lag` samples later; `nil` if that part
-  /// was not measured.
+  /// Returns the correlation of a window of the first series with the second series `lag` samples later;
+  /// `nil` if the second series has gaps there.
   private func likeness(of place: Int, at lag: Int, step: Int = 1) -> Float? {
     let begin = place + lag
     guard begin >= 0, begin + window <= second.values.count else { return nil }
@@ -168,7 +168,7 @@ struct SharedMotion {
     return others >= floor && squares > 0 ? product / (squares * others).squareRoot() : nil
   }
 
-  /// Returns the lag, in seconds, at which a window's correlation is highest, and that correlation.
+  /// Returns the lag with the highest correlation for a window, in seconds, and the correlation.
   private func peak(of place: Int, near lag: Double, within reach: Double) -> (lag: Double, likeness: Float)?
   {
     let middle = Int((lag * Self.rate).rounded())
@@ -186,10 +186,10 @@ struct SharedMotion {
 }
 
 extension SharedEvidence {
-  /// Finds the second accelerometer's lag from movement that both measured.
+  /// Finds the second accelerometer's lag from movement that both accelerometers measured.
   ///
   /// - Parameters:
-  ///   - first: the reference.
+  ///   - first: the reference series.
   ///   - second: a series of the same body.
   ///   - search: maximum offset of the clocks in either direction, in seconds.
   public static func movement(
@@ -198,7 +198,7 @@ extension SharedEvidence {
     try SharedMotion.find(first, second, within: search)
   }
 
-  /// Finds the second sensor's lag from heartbeats that both measured.
+  /// Finds the second sensor's lag from heartbeats that both sensors measured.
   ///
   /// - Parameters:
   ///   - first: ascending times of the beats, in seconds.
@@ -210,7 +210,7 @@ extension SharedEvidence {
     try SharedBeats(first, second).find(within: search)
   }
 
-  /// Finds the lag to within some hundredths of a second, for a sensor that sends only intervals between
+  /// Finds the lag, accurate to a few hundredths of a second, for a sensor that sends only intervals between
   /// beats.
   public static func roughBeats(
     _ first: [Double], _ second: [Double], within search: Double = Self.search
@@ -219,7 +219,7 @@ extension SharedEvidence {
   }
 }
 
-/// Movement or heartbeats that two sensors on the same body both measured, and the lag of the second sensor.
+/// Lag of a second sensor, found from movement or heartbeats that two sensors measured on the same body.
 public struct SharedEvidence: Hashable, Sendable {
   /// Kind of shared signal.
   public enum Kind: String, Hashable, Sendable {
@@ -232,9 +232,10 @@ public struct SharedEvidence: Hashable, Sendable {
     case nothing(Kind)
     /// The signals are not similar at any lag.
     case unlike(Kind)
-    /// The signals are almost as similar at another lag, this many seconds from the best one.
+    /// The signals are almost as similar at another lag, which differs from the best lag by this many
+    /// seconds.
     case ambiguous(Kind, seconds: Double)
-    /// The signals are more similar at a lag of this many seconds, which is beyond the search range.
+    /// The signals are more similar at a lag outside the search range, in seconds.
     case beyond(Kind, seconds: Double)
     /// Too few lags agree to fit a line.
     case tooFew(Kind)
@@ -261,17 +262,17 @@ public struct SharedEvidence: Hashable, Sendable {
 
   public let kind: Kind
   public let line: LagLine
-  /// Similarity, 0 … 1: the median correlation of movement, or the share of beats that both sensors have.
+  /// Similarity, 0 … 1: the median correlation of movement, or the share of beats that both sensors measured.
   public let likeness: Double
   /// Time of the first and of the last lag used, in seconds.
   public let range: ClosedRange<Double>
 
   /// Default search range: maximum offset of the clocks in either direction, in seconds.
   public static let search = 10.0
-  /// Factor by which the tested range exceeds the search range. If the right lag is not tested, regular
-  /// movement may seem to match at a wrong one.
+  /// Ratio of the tested range to the search range. If the correct lag were not tested, regular movement
+  /// might seem to match at a wrong lag.
   static let beyond = 3.0
-  /// Maximum share of windows or beats for which another lag is better than the best one. Above it, the
-  /// result is ambiguous.
+  /// Maximum share of windows or beats that match better at another lag. Above this share, the result is
+  /// ambiguous.
   static let rivals = 0.2
 }

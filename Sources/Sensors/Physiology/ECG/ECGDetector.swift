@@ -1,67 +1,71 @@
-/// Finds R peaks of either polarity in an electrocardiogram. It allocates only at the start.
+/// Detects R peaks of either polarity in an electrocardiogram. Memory is allocated only in the initializer.
 ///
 /// Method: Elgendi, Fast QRS Detection with an Optimized Knowledge-Based Method: Evaluation on 11 Standard
 /// ECG Databases, PLoS ONE 8(9), e73557, 2013 (sensitivity 99.8 %, positive predictivity 99.9 % over all of
-/// them). The signal is filtered to 8 … 20 Hz and squared. A complex is a stretch in which the average over
-/// 97 ms (the QRS complex) exceeds the average over 611 ms (a beat) plus 8 % of the mean.
+/// them). The signal is filtered to 8 … 20 Hz and squared. A complex is the time during which the average
+/// over 97 ms (a QRS complex) exceeds the average over 611 ms (a beat) plus 8 % of the mean.
 ///
 /// Streaming requires two changes to that method. The filter has linear phase. The mean covers the last ten
-/// seconds, or is three times the mean of the last two seconds if this is less, so that a disturbance has no
+/// seconds, or is three times the mean of the last two seconds if this is lower, so that a disturbance has no
 /// effect after its end.
 ///
 /// The rules that decide which complexes are beats come from Pan and Tompkins, A Real-Time QRS Detection
-/// Algorithm, IEEE Transactions on Biomedical Engineering 32(3), 230-236, 1985. As there, two measures of a
-/// complex are combined: its height in the signal and its amplitude in the band, here by their geometric
-/// mean. Noise has a large amplitude in the band but a low height; a wide ventricular beat is the opposite. A
-/// complex with less than 40 % of the usual strength is noise. The usual strength is the lower quartile of
-/// the last eight beats, so that large ectopic beats do not hide the beats between them. If no beat came for
-/// 1.66 usual intervals, the strongest complex since the last beat counts if it has 25 % of the usual
-/// strength. A complex is a T wave if it is less than half as steep as the usual beat and as the beat up to
-/// 0.36 s before, unless it comes when the next beat is due: three quarters of the usual interval after the
-/// last one. Of two complexes within 0.24 s, the stronger one counts.
+/// Algorithm, IEEE Transactions on Biomedical Engineering 32(3), 230-236, 1985. As in that article, two
+/// measures of a complex are combined: its height in the signal and its amplitude in the band. The strength
+/// of a complex is their geometric mean. Noise has a large amplitude in the band but a low height; a wide
+/// ventricular beat is the opposite.
+///
+/// A complex with less than 40 % of the usual strength is noise. The usual strength is the lower quartile of
+/// the last eight beats, so that large ectopic beats do not hide the beats between them. If no beat was
+/// detected for 1.66 usual intervals, the strongest complex since the last beat is a beat if it has 25 % of
+/// the usual strength. A complex within 0.36 s after a beat is a T wave if its slope is less than half of the
+/// usual slope and less than half of that beat's slope. This rule ends when the next beat is due, three
+/// quarters of the usual interval after the last beat. If two complexes are less than 0.24 s apart, only the
+/// stronger complex is a beat.
 ///
 /// The R peak is the extremum of the unfiltered signal, smoothed over 30 ms and weighted by a raised cosine
-/// around the energy's maximum; a parabola locates it between samples. If a wide wave has several tops, its
-/// peak is the highest top of the unsmoothed signal. The polarity is that of the last beats, unless the
-/// opposite wave is clearly larger, as in an ectopic beat. The peak's position is not shifted relative to the
-/// input.
+/// around the maximum energy; a parabola locates the extremum between samples. If a wide wave has several
+/// tops, its peak is the highest top of the unsmoothed signal. The polarity is that of the last beats, unless
+/// the opposite wave is clearly larger, as in an ectopic beat. The peak's position is not shifted relative to
+/// the input.
 ///
-/// A peak is returned at most `lagSeconds` later; usually after half a second to a second, and later if a
-/// beat was late.
+/// A peak is usually returned after half a second to a second, later if a beat was late, and at most
+/// `lagSeconds` later.
 ///
 /// Limits: below `minimumRate`, a narrow R wave fits between samples. A noise spike as large as a beat and
-/// less than `refractorySeconds` away from it hides the beat.
+/// less than `refractorySeconds` away hides the beat.
 public struct ECGDetector: Sendable {
   public static let band = 8.0...20.0
   public static let complexSeconds = 0.097
   public static let beatSeconds = 0.611
   public static let offsetShare = 0.08
-  /// Minimum duration of a complex above the threshold.
+  /// Minimum time above the threshold for a complex, in seconds.
   public static let shortestSeconds = 0.06
   public static let refractorySeconds = 0.24
-  /// A wave soon after a beat is a T wave if its steepest slope is below this share of that beat's.
+  /// Slope of a T wave: maximum ratio of its steepest slope to the slope of the beat before it.
   public static let waveShare = 0.5
   public static let waveSeconds = 0.36
-  /// Share of the usual interval after which the next beat is due, and may be a flat wave.
+  /// Time at which the next beat is due, as a share of the usual interval. From then on, a flat wave is no
+  /// longer taken for a T wave.
   public static let dueShare = 0.75
-  /// A complex is noise if its strength is below this share of the usual strength.
+  /// Minimum strength of a beat, as a share of the usual strength. Weaker complexes are noise.
   public static let noiseShare = 0.4
-  /// Factor that replaces `noiseShare` if the expected beat is late.
+  /// Value that replaces `noiseShare` if the next beat is late.
   public static let lateNoiseShare = 0.25
-  /// Share of the usual interval after which the expected beat is late.
+  /// Time at which the next beat is late, as a share of the usual interval.
   public static let lateShare = 1.66
-  /// Time after which a beat is late in any case, and the usual values are forgotten: the interval of 30
-  /// beats per minute.
+  /// Time in seconds after which a beat is late in any case, and the usual values are reset: the interval of
+  /// 30 beats per minute.
   public static let lateSeconds = 2.0
-  /// Difference between the polarity of a complex, −1 … 1, and that of the last complexes above which the
-  /// complex's own polarity is used.
+  /// Minimum difference between the polarity of a complex, −1 … 1, and the mean of the last complexes for the
+  /// complex's own polarity to be used.
   public static let clearPolarity = 0.9
   public static let searchSeconds = 0.12
-  /// Minimum nominal rate, in samples per second.
+  /// Minimum nominal sample rate, in samples per second.
   public static let neededRate = 100.0
-  /// Minimum measured rate, in samples per second: `neededRate` if the clock is 2 % slow.
+  /// Minimum measured sample rate, in samples per second: `neededRate` with a clock that is 2 % slow.
   public static let minimumRate = 98.0
-  /// Maximum time from an R peak to the sample that completes it.
+  /// Maximum time between an R peak and the sample at which it is returned, in seconds.
   public static let lagSeconds = 3.0
 
   private static let meanSeconds = 10.0
@@ -69,7 +73,7 @@ public struct ECGDetector: Sendable {
   private static let filterSeconds = 0.25
   private static let smoothingSeconds = 0.03
   private static let taperSeconds = 0.2
-  /// Maximum time between tops of a wide wave.
+  /// Maximum time between the tops of a wide wave, in seconds.
   private static let topSeconds = 0.04
   private static let baselineSeconds = 0.3
 
@@ -86,7 +90,7 @@ public struct ECGDetector: Sendable {
   private let size: Int
   private var smoothing: [Double]
   private var taper: [Double]
-  /// Number of filtered samples; `delay` more samples were received.
+  /// Number of filtered samples: the number of received samples minus the filter's delay.
   private var filtered: Int
   private var complexSum = 0.0
   private var beatSum = 0.0
@@ -94,21 +98,22 @@ public struct ECGDetector: Sendable {
   private var mean = 0.0
   /// Mean of the squares over two seconds.
   private var shortMean = 0.0
-  /// The current complex above the threshold: its first sample, and the position and value of its highest
-  /// energy.
+  /// The current complex: its first sample, and the position and value of its maximum energy.
   private var block: (start: Int, best: Int, energy: Double)?
-  /// A beat that may still be replaced by a stronger one within the refractory time.
+  /// Beat that a stronger complex within the refractory time may still replace.
   private var waiting: Complex?
   /// The last beat.
   private var latest: Complex?
-  /// The strongest complex since the last beat that did not count as a beat.
+  /// The strongest rejected complex since the last beat.
   private var doubtful: Complex?
   private var usual = UsualBeat()
-  /// Mean difference between the upper and the lower wave in the complexes so far: −1 … 1.
+  /// Mean polarity of the last complexes: −1 if the whole wave is below the baseline, 1 if it is above.
   private var polarity = 0.0
   private var complexes = 0
 
-  /// - Parameter rate: samples per second, at least `minimumRate`.
+  /// Creates a detector for one sample rate.
+  ///
+  /// - Parameter rate: sample rate in samples per second, at least `minimumRate`.
   public init(rate: Double) {
     precondition(rate >= Self.minimumRate, "too few samples a second for the method")
     self.rate = rate
@@ -116,7 +121,7 @@ public struct ECGDetector: Sendable {
     complexWidth = Self.odd(Self.complexSeconds * rate)
     beatWidth = Self.odd(Self.beatSeconds * rate)
     // The buffer extends from the baseline before the longest complex to the newest sample. A complex is at
-    // most as long as the average that is its threshold.
+    // most `beatWidth` samples long.
     size = Int(rate) + 3 * beatWidth
     squared = [Double](repeating: 0, count: size)
     raw = squared
@@ -137,7 +142,7 @@ public struct ECGDetector: Sendable {
 
   private var centre: Int { filtered - 1 - beatWidth / 2 }
 
-  /// Number of decided samples: all peaks before this one were returned.
+  /// Number of the first undecided sample. All peaks before it have been returned.
   public var decided: Int {
     let search = taper.count / 2
     let open = min(centre, block?.start ?? .max) - search - 1
@@ -145,7 +150,7 @@ public struct ECGDetector: Sendable {
     return max(0, undecided < Double(open) ? Int(undecided) : open)
   }
 
-  /// Resets the detector; the next sample has number 0.
+  /// Resets the detector. The next sample has number 0.
   public mutating func reset() {
     filter.reset()
     for index in squared.indices { squared[index] = 0 }
@@ -158,7 +163,7 @@ public struct ECGDetector: Sendable {
 
   /// Processes the next sample.
   ///
-  /// - Returns: the beat that is now certain. Its `height` is measured from the baseline, in the unit of the
+  /// - Returns: a beat, if one is now decided. Its `height` is measured from the baseline, in the unit of the
   ///   signal.
   public mutating func take(_ sample: Double) -> DetectedBeat? {
     raw[(filtered + filter.delay) % size] = sample
@@ -180,7 +185,9 @@ public struct ECGDetector: Sendable {
     return decide(centre) ?? given(at: centre)
   }
 
-  /// - Returns: the beat before the complex that ends here.
+  /// Detects the end of a complex.
+  ///
+  /// - Returns: the previous beat, if the complex is a beat.
   private mutating func decide(_ centre: Int) -> DetectedBeat? {
     let energy = complexSum / Double(complexWidth)
     let isAbove = energy > beatSum / Double(beatWidth) + Self.offsetShare * min(mean, 3 * shortMean)
@@ -196,9 +203,11 @@ public struct ECGDetector: Sendable {
     return weigh(finished.best, finished.energy)
   }
 
-  /// - Returns: the previous beat, if this complex is a beat.
+  /// Decides whether a complex is a beat.
+  ///
+  /// - Returns: the previous beat, if the complex is a beat.
   private mutating func weigh(_ place: Int, _ energy: Double) -> DetectedBeat? {
-    // This complex begins before the signal does.
+    // The complex begins before the first sample.
     guard place >= taper.count / 2 else { return nil }
     let complex = complex(around: place, energy)
     guard let latest else { return accept(complex) }
@@ -211,7 +220,7 @@ public struct ECGDetector: Sendable {
     if complex.strength >= Self.noiseShare * usual.strength {
       if let found = doubtful, since > late, complex.position - found.position > Self.refractorySeconds * rate
       {
-        // The previous beat was already returned.
+        // `accept` returns `nil` here, because the previous beat has already been returned.
         _ = accept(found)
       }
       return accept(complex)
@@ -222,14 +231,14 @@ public struct ECGDetector: Sendable {
     return nil
   }
 
-  /// Whether a complex `since` seconds after a beat is its T wave.
+  /// Returns whether a complex `since` seconds after a beat is a T wave.
   private func isWave(_ complex: Complex, after beat: Complex, _ since: Double) -> Bool {
     let due = Self.dueShare * (usual.interval ?? .infinity) / rate
     return since < min(Self.waveSeconds, due)
       && complex.slope < Self.waveShare * min(beat.slope, usual.slope ?? .infinity)
   }
 
-  /// Seconds after a beat at which the next one is late.
+  /// Time after a beat at which the next beat is late, in seconds.
   private var late: Double { min(Self.lateSeconds, Self.lateShare * (usual.interval ?? .infinity) / rate) }
 
   private mutating func accept(_ complex: Complex) -> DetectedBeat? {
@@ -244,10 +253,10 @@ public struct ECGDetector: Sendable {
     (latest, waiting, doubtful) = (complex, complex, nil)
   }
 
-  /// - Returns: a beat that is certain by now, because no stronger one followed.
+  /// Returns a beat that no later complex can replace any more.
   private mutating func given(at centre: Int) -> DetectedBeat? {
     guard let latest else { return nil }
-    // A peak may lie before the middle of its complex.
+    // A peak may be earlier than the middle of its complex.
     let since = (Double(min(centre, block?.start ?? .max) - taper.count / 2) - latest.position) / rate
     if let beat = waiting, since > Self.refractorySeconds {
       waiting = nil
@@ -260,7 +269,7 @@ public struct ECGDetector: Sendable {
 
   // MARK: The R peak
 
-  /// The extremum around the middle of a complex, and the measures that decide whether it is a beat.
+  /// Measures a complex: the position, height and slope of its extremum, and its strength.
   private mutating func complex(around place: Int, _ energy: Double) -> Complex {
     let newest = filtered + filter.delay - 1
     let oldest = max(0, newest - size + 1)
@@ -281,7 +290,7 @@ public struct ECGDetector: Sendable {
     }
     let sign = polarity(of: high, low)
     var peak = sign > 0 ? highest : lowest
-    // Climb to the peak without the weighting.
+    // Move to the local extremum of the unweighted signal.
     while peak > range.lowerBound, sign * smoothed(peak - 1) > sign * smoothed(peak) { peak -= 1 }
     while peak < range.upperBound, sign * smoothed(peak + 1) > sign * smoothed(peak) { peak += 1 }
     peak = top(near: peak, in: range, sign)
@@ -293,8 +302,8 @@ public struct ECGDetector: Sendable {
       strength: (abs(height - base) * energy.squareRoot()).squareRoot())
   }
 
-  /// Position of the highest sample near a peak. In a wide wave, smoothing may have made another top the
-  /// highest.
+  /// Returns the position of the highest raw sample near a peak. In a wide wave, smoothing may have made
+  /// another top the highest.
   private func top(near peak: Int, in range: ClosedRange<Int>, _ sign: Double) -> Int {
     let reach = Int((Self.topSeconds * rate).rounded())
     var highest = peak
@@ -328,19 +337,19 @@ public struct ECGDetector: Sendable {
   }
 }
 
-/// A wave that may be a QRS complex.
+/// Wave that may be a QRS complex.
 private struct Complex: Sendable {
   var position: Double
   var height: Double
   /// Steepest slope, in the signal's unit per sample.
   var slope: Double
-  /// Geometric mean of the height and the amplitude in the band.
+  /// Geometric mean of the height in the signal and the amplitude in the band.
   var strength: Double
 
   var beat: DetectedBeat { DetectedBeat(position: position, height: height) }
 }
 
-/// Typical values of the last eight beats.
+/// Usual strength, slope and interval, from the last eight beats.
 private struct UsualBeat: Sendable {
   private static let capacity = 8
 
@@ -370,7 +379,7 @@ private struct UsualBeat: Sendable {
   /// Lower quartile of the strengths; 0 if unknown.
   var strength: Double { Self.quantile(strengths, count, share: 0.25) ?? 0 }
 
-  /// Median of the steepest slopes.
+  /// Median of the steepest slopes, in the signal's unit per sample.
   var slope: Double? { Self.quantile(slopes, count) }
 
   /// Median of the intervals, in samples.

@@ -1,23 +1,25 @@
 public import BLEWire
 
-/// Measures heart rate and beat-to-beat intervals in an electrocardiogram, window by window. It allocates
-/// only at the start.
+/// Measures heart rate and beat-to-beat intervals in an electrocardiogram, window by window. Memory is
+/// allocated only in the initializer.
 ///
-/// Beats are found by `ECGDetector`. The rate of a window of ten seconds is computed from all its beats
-/// (`BeatRate`), good or not; there is no rate if less than four fifths of the intervals are good. The
-/// quality rules are those of Orphanidou et al. 2015 (see `SignalQuality`). They use the correlation of the
-/// beats with their average; each beat is as wide as the median interval. The correlation must be at least
-/// 0.66 for an electrocardiogram, and no pause may exceed 3 s. Three of the rules are relaxed or omitted,
-/// because they are for patients at rest, and an electrocardiogram must show ectopic beats and arrhythmia:
-/// rates of 24 … 250 beats per minute are permitted, intervals need not be alike, and the median correlation
-/// is used instead of the mean, so that a few ectopic beats do not hide the others. Each beat has its own
-/// correlation. In addition, the R peaks must stand out from the signal, unlike mains hum (`leastCrest`).
+/// Beats are detected by `ECGDetector`. The rate of a ten-second window is computed from all its beats
+/// (`BeatRate`), good or not. There is no rate if less than four fifths of the intervals are good. The
+/// quality rules are those of Orphanidou et al. 2015 (see `SignalQuality`). They use the correlation of each
+/// beat with the average beat, for the duration of the median interval. The correlation must be at least 0.66
+/// for an electrocardiogram, and no pause may exceed 3 s.
 ///
-/// Up to a second of missing samples is bridged by a straight line for the filter and counted. No beat is
-/// found there, and no interval spans them. After a longer gap, the meter restarts.
+/// Three of the rules are relaxed or omitted. They are designed for patients at rest, but an
+/// electrocardiogram must show ectopic beats and arrhythmia. Rates of 24 … 250 beats per minute are
+/// permitted. The lengths of the intervals may vary. The median correlation is used instead of the mean, so
+/// that a few ectopic beats do not cause a rejection. In addition, the R peaks must be high compared with the
+/// signal, unlike mains hum (`leastCrest`).
 ///
-/// A window and its beats are returned as soon as no further beat of the window can follow: at most
-/// `ECGDetector.lagSeconds` after its end. This is a measurement of intervals, not medical advice.
+/// Gaps of up to a second are filled by linear interpolation; the filled samples are counted as missing. No
+/// beat is detected in a gap, and no interval spans it. After a longer gap, the meter restarts.
+///
+/// A window and its beats are returned when no further beat of the window can follow, at most
+/// `ECGDetector.lagSeconds` after its end. The results are not medical advice.
 public struct ECGMeter: Sendable {
   /// Reason why a sample rate is not supported.
   public enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
@@ -38,26 +40,26 @@ public struct ECGMeter: Sendable {
   public static let windowSeconds = 10.0
   public static let leastCorrelation = 0.66
   public static let beatsPerMinute = 24.0...250.0
-  /// Minimum share of good intervals between a window's beats. One beat of ten that is unlike the others
-  /// makes two intervals bad; if more intervals are bad, other beats may be missed or false.
+  /// Minimum share of good intervals between a window's beats. One ectopic beat in ten makes two intervals
+  /// bad. If more intervals are bad, other beats may be missed or false.
   public static let leastAcceptedShare = 0.8
   /// Minimum ratio of the R peaks' median height to the root mean square of the signal, 0.67 … 40 Hz. The
-  /// ratio is 1.41 for a sine of any frequency; a signal of R peaks exceeds that.
+  /// ratio is 1.41 for a sine of any frequency, and higher for a signal with R peaks.
   public static let leastCrest = 1.5
   public static let longestPauseSeconds = 3.0
   public static let largestMissingShare = 0.2
-  /// Maximum time without samples that is bridged.
+  /// Maximum length of a gap that is filled by interpolation, in seconds.
   public static let bridgeSeconds = 1.0
-  /// A signal that is constant for this time has no contact.
+  /// Time in seconds after which a constant signal counts as lost contact.
   public static let stillSeconds = 1.0
-  /// Duration of a QRS complex on each side of its R peak. A beat is ignored if a sample within this time is
-  /// missing.
+  /// Duration of a QRS complex on each side of its R peak, in seconds. A beat is ignored if a sample within
+  /// this time is missing.
   public static let wholeSeconds = 0.05
-  /// Maximum time without samples that an interval may span, because it cannot hide a beat.
+  /// Maximum gap within an interval, in seconds. A gap of this length cannot hide a beat.
   private static let hiddenSeconds = 0.04
-  /// Band in which the shapes of beats are compared, in hertz: above baseline wander and below muscle noise.
+  /// Band in which the shapes of beats are compared, in hertz. It excludes baseline wander and muscle noise.
   private static let shapeBand = 0.67...40.0
-  /// Maximum number of beats of a window: one every 250 ms, and those after its end.
+  /// Maximum number of beats in a window: one every 250 ms, plus those after its end.
   private static let maximumBeats = 64
 
   private let rate: Double
@@ -65,36 +67,39 @@ public struct ECGMeter: Sendable {
   private var filter: BandPass
   private var detector: ECGDetector
   private var quality: SignalQuality
-  /// The signal in which the shapes of beats are compared. Sample n is at n modulo the length.
+  /// Band-pass filtered signal, for comparing the shapes of beats. Sample n is at n modulo the length.
   private var signal: [Double]
-  /// Times of these samples.
+  /// Times of the samples, in nanoseconds.
   private var times: [Int64]
-  /// Number of missing samples up to each of these samples.
+  /// Number of missing samples up to each sample.
   private var missing: [Int]
   private var taken = 0
   private var windowStart = 0
   private var last: ECGSample?
-  /// Number of consecutive samples with the same value up to now.
+  /// Number of consecutive samples equal to their predecessor, up to now.
   private var stillCount = 0
-  /// Maximum number of consecutive samples with the same value in this window.
+  /// Maximum of `stillCount` in this window.
   private var longestStill = 0
-  /// Beats that are not yet part of a returned window.
+  /// Beats that are not part of a returned window yet.
   private var pending: [DetectedBeat]
   private var pendingCount = 0
   private var found: [ECGBeat]
-  /// Correlations of the beats of a window, ascending.
+  /// Correlations of a window's beats, ascending.
   private var correlations: [Double]
-  /// Heights of the beats of a window, ascending.
+  /// Heights of a window's beats, ascending.
   private var heights: [Double]
-  /// Intervals between the beats of a window, in order.
+  /// Intervals between a window's beats, in order.
   private var known: [BeatRate.Interval]
   private var lastBeat: (time: Int64, missing: Int, isGood: Bool)?
   private var intervals: BeatIntervals
   /// Number of beats of the last window.
   public private(set) var beatCount = 0
 
-  /// - Parameter rate: samples per second; need not be exact.
-  /// - Throws: `tooSlow` below `ECGDetector.minimumRate`, `tooFast` if timestamps are invalid.
+  /// Creates a meter for one sample rate.
+  ///
+  /// - Parameter rate: approximate sample rate, in samples per second.
+  /// - Throws: `tooSlow` below `ECGDetector.minimumRate`, `tooFast` if the rate is so high that the
+  ///   timestamps must be invalid.
   public init(rate: Double) throws(Refusal) {
     guard rate >= ECGDetector.minimumRate else { throw .tooSlow(rate: rate) }
     guard !SampleRate.isTooHigh(rate) else { throw .tooFast(rate: rate) }
@@ -117,12 +122,14 @@ public struct ECGMeter: Sendable {
     intervals = BeatIntervals(capacity: Self.maximumBeats)
   }
 
-  /// Beat `index` of the window that `take` or `finish` returned last, below `beatCount`.
+  /// Returns beat `index` of the window that `take` or `finish` returned last.
+  ///
+  /// - Parameter index: below `beatCount`.
   public func beat(_ index: Int) -> ECGBeat { found[index] }
 
   /// Processes the next sample.
   ///
-  /// - Returns: a window that is now complete.
+  /// - Returns: a window, if one is now complete.
   public mutating func take(_ sample: ECGSample) -> ECGWindow? {
     var window: ECGWindow?
     if let last {
@@ -140,11 +147,11 @@ public struct ECGMeter: Sendable {
     return add(sample.microvolts, sample.time.nanoseconds, missing: 0) ?? window
   }
 
-  /// Returns the last window at the end of the stream or before a gap, which may have cut it off; `nil` if it
-  /// has not begun.
+  /// Returns the last window, at the end of the stream or before a gap. It may be incomplete. Returns `nil`
+  /// if no sample belongs to it.
   public mutating func finish() -> ECGWindow? {
     guard taken > windowStart, let last else { return nil }
-    // Nothing follows, so the detector need not wait.
+    // Flush the detector: no more samples follow.
     for _ in 0..<Int(ECGDetector.lagSeconds * rate) {
       if let beat = detector.take(last.microvolts) { note(beat) }
     }
@@ -223,9 +230,11 @@ public struct ECGMeter: Sendable {
     return result
   }
 
-  /// Averages the first `count` beats into the template, and returns the number of complete beats among them.
+  /// Averages the first `count` beats into the template.
+  ///
+  /// - Returns: the number of complete beats.
   private mutating func average(_ count: Int, _ available: Range<Int>, width: Int) -> Int {
-    // A copy for this call, because a span of a property would keep exclusive access to `self`.
+    // Copy the arrays, because a span of a property would keep exclusive access to `self`.
     let (beats, samples) = (pending, signal)
     return quality.average(
       beats: beats.span.extracting(..<count), signal: samples.span, available: available, width: width)
@@ -249,8 +258,8 @@ public struct ECGMeter: Sendable {
     return (given.acceptedShare ?? 0) >= Self.leastAcceptedShare ? nil : .fewAccepted
   }
 
-  /// Median height of the first `count` beats divided by the root mean square of the signal; `nil` without a
-  /// beat or signal.
+  /// Returns the median height of the first `count` beats, divided by the root mean square of the signal;
+  /// `nil` without a beat or signal.
   private mutating func crest(_ count: Int, _ window: Range<Int>) -> Double? {
     guard count > 0, !window.isEmpty else { return nil }
     for index in 0..<count {
@@ -267,18 +276,18 @@ public struct ECGMeter: Sendable {
     return sum > 0 ? heights[count / 2] / (sum / Double(window.count)).squareRoot() : nil
   }
 
-  /// Median interval of the first `count` beats, in seconds.
+  /// Returns the median interval of the first `count` beats, in seconds.
   private mutating func medianInterval(_ count: Int) -> Double? {
-    // A copy for this call, because a span of a property would keep exclusive access to `self`.
+    // Copy the array, because a span of the property would keep exclusive access to `self`.
     let beats = pending
     return intervals.median(beats.span.extracting(..<count), rate: rate)
   }
 
-  /// Results of a window's beats: the rate from all beats, the median of their correlations, and the share of
-  /// good intervals between them.
+  /// Results from a window's beats: the rate from all beats, the median of their correlations, and the share
+  /// of good intervals.
   private typealias Given = (perMinute: Double?, correlation: Double?, acceptedShare: Double?)
 
-  /// Prepares the beats of a window for `beat`, assuming that the window is good.
+  /// Prepares the beats of a window for `beat`, as if the window were good.
   private mutating func give(_ count: Int, _ available: Range<Int>, width: Int) -> Given {
     var (inside, good) = (0, 0)
     var whole = 0
@@ -329,11 +338,11 @@ extension ECGBeat {
   }
 }
 
-/// A sample of an electrocardiogram, with its position on the sensor's own clock.
+/// Sample of an electrocardiogram, with its index and time on the sensor's own clock.
 @frozen public struct ECGSample: Hashable, Sendable, BitwiseCopyable {
-  /// Number of the sample since the first one, counting missing samples.
+  /// Index of the sample since the first sample. Missing samples are counted too.
   public let index: Int
-  /// Time of the sample by the sensor's clock, in nanoseconds since the Unix epoch.
+  /// Time of the sample on the sensor's clock, in nanoseconds since the Unix epoch.
   public let time: ReceiveTime
   /// Whether the time since the previous sample is unknown.
   public let isRestart: Bool
@@ -347,65 +356,65 @@ extension ECGBeat {
   }
 }
 
-/// A heart beat in an electrocardiogram, with the interval that ends with it.
+/// Heart beat in an electrocardiogram, and the interval from the previous beat.
 @frozen public struct ECGBeat: Hashable, Sendable, BitwiseCopyable {
-  /// Time of the R peak, on the sensor's clock; no filter shifts it.
+  /// Time of the R peak, on the sensor's clock, without filter delay.
   public var time: ReceiveTime
-  /// Seconds since the previous R peak; `nil` for the first one after an interruption or after missing
+  /// Seconds since the previous R peak; `nil` for the first beat after an interruption or after missing
   /// samples.
   public let interval: Double?
   /// Height of the R peak over the baseline, in microvolts; negative if the lead is inverted.
   public let height: Double
-  /// Correlation with the average beat of its window, −1 … 1; `nil` if the window does not contain the whole
-  /// beat. It is the beat's quality: an ectopic beat or noise is unlike the others.
+  /// Correlation with the average beat of its window, −1 … 1; `nil` if the buffer does not contain the whole
+  /// beat. The correlation is low for ectopic beats and noise.
   public let correlation: Double?
-  /// Whether the interval is good: both its beats look like the others of their windows, and neither window
-  /// is rejected.
+  /// Whether the interval is good: the shapes of both beats resemble the average beats of their windows, and
+  /// neither window is rejected.
   public let isAccepted: Bool
 }
 
 /// Results of a ten-second window of an electrocardiogram.
 public struct ECGWindow: Hashable, Sendable {
-  /// Start time by the sensor's clock.
+  /// Start time, on the sensor's clock.
   public var start: ReceiveTime
   public var end: ReceiveTime
-  /// Number of beats found, good or not.
+  /// Number of detected beats, good or not.
   public var beats: Int
-  /// Rate from the count of all beats, in beats per minute (`ECGMeter`); `nil` if the window is rejected.
+  /// Rate computed from all beats, in beats per minute (`BeatRate`); `nil` if the window is rejected.
   public var beatsPerMinute: Double?
-  /// Median correlation of the beats with their average, −1 … 1. It is the window's quality.
+  /// Median correlation of the beats with the average beat, −1 … 1. It is the window's quality.
   public var correlation: Double?
   /// Share of missing samples: 0 … 1.
   public var missingShare: Double
   /// Share of good intervals between the beats, 0 … 1; `nil` if there is no interval.
   public var acceptedShare: Double?
-  /// Ratio of the R peaks' median height to the root mean square of the signal; `nil` if there is no beat. At
-  /// most 1.41 for a sine.
+  /// Ratio of the R peaks' median height to the root mean square of the signal; `nil` if there is no beat. It
+  /// is at most 1.41 for a sine.
   public var crest: Double?
   public var rejection: ECGRejection?
 }
 
 /// Reason why a window of an electrocardiogram has no heart rate.
 public enum ECGRejection: String, Hashable, Sendable, CaseIterable {
-  /// The stream was interrupted, or ended before the window did.
+  /// The stream was interrupted or ended within the window.
   case interrupted
   /// More than a fifth of the samples is missing.
   case missingSamples
   /// The signal is constant for a second or more: no electrode has contact, or the amplifier is saturated.
   case contact
   case tooFewBeats
-  /// The beats found do not stand out from the signal: mains hum or noise.
+  /// The detected beats are hardly higher than the rest of the signal: mains hum or noise.
   case noise
   /// The rate is outside 24 … 250 beats per minute.
   case rateOutOfRange
   /// More than 3 s without a beat.
   case pause
-  /// The beats do not look alike: noise, or not a heart.
+  /// The shapes of the beats differ: noise, or not a heart.
   case shape
-  /// Less than four fifths of the intervals are between beats that look like the others.
+  /// Less than four fifths of the intervals are good (`ECGBeat.isAccepted`).
   case fewAccepted
 
-  /// The reason in a few words.
+  /// Short description of the reason.
   public var words: String {
     switch self {
     case .interrupted: "the signal ended or was interrupted"
@@ -421,35 +430,38 @@ public enum ECGRejection: String, Hashable, Sendable, CaseIterable {
   }
 }
 
-/// Computes the rate of a window from the count of its beats, and tolerates one missed or doubled beat.
+/// Computes the rate of a window by counting its beats, and tolerates one missed or extra beat.
 ///
-/// In an irregular rhythm, the beats found are counted. If all other intervals are alike, an interval of
-/// twice the length is either a missed beat or a pause of the heart. Two intervals that together last for one
-/// or three usual ones are one beat too many or one too few. Above `fastPerMinute`, the number of usual
-/// intervals is counted instead, because at that rate, a heart rarely resumes its rhythm in phase after a
-/// pause. Below it, the two cases cannot be distinguished, and the rate is the mean of both counts. In an
-/// irregular rhythm, a beat that looks unlike the others and splits an interval of usual length is either
-/// noise or an ectopic beat between two others. It counts as half a beat.
+/// If the rhythm is regular except for one deviation, the deviation has two explanations. An interval of
+/// double length is a missed beat or a pause of the heart. Two intervals that together last as long as one or
+/// three usual intervals contain one beat too many or too few. Above `fastPerMinute`, the detection is
+/// assumed to be wrong and the number of usual intervals is counted, because at that rate a heart rarely
+/// resumes its rhythm in phase after a pause. At lower rates, the two explanations cannot be distinguished,
+/// and the rate is the mean of both counts.
+///
+/// In an irregular rhythm, the detected beats are counted. A beat with a different shape that splits an
+/// interval of usual length is either noise or an ectopic beat between two others, and counts as half a beat.
 enum BeatRate {
-  /// Maximum deviation of an interval from the median, or from its double, to count as similar; as a share of
-  /// the median.
+  /// Maximum deviation of an interval from a multiple of the median interval, as a share of the median.
   static let tolerance = 0.2
-  /// Maximum deviation of an interval that a doubtful beat splits, as a share of the median. It is larger
-  /// because the rhythm need not be regular.
+  /// Maximum deviation of an interval that is split by a beat with a different shape, as a share of the
+  /// median. It is larger because the rhythm may be irregular.
   private static let splitTolerance = 0.3
   private static let fastPerMinute = 100.0
-  /// Number of intervals of which at most one may be corrected.
+  /// Number of intervals per correction: one correction is permitted in every eight intervals.
   private static let intervalsForEach = 8
 
-  /// An interval between two beats: its length in seconds, and whether the beat that ends it looks like the
-  /// others.
+  /// Length in seconds of an interval between two beats, and whether the shape of the beat at its end is
+  /// similar to the average beat.
   struct Interval: Sendable, BitwiseCopyable {
     var seconds: Double
     var isLike: Bool
   }
 
+  /// Returns the rate.
+  ///
   /// - Parameters:
-  ///   - intervals: intervals in order.
+  ///   - intervals: intervals of a window, in order.
   ///   - median: median of these intervals, in seconds.
   /// - Returns: beats per minute; `nil` without an interval.
   fileprivate static func perMinute(_ intervals: Span<Interval>, median: Double) -> Double? {
@@ -466,8 +478,8 @@ enum BeatRate {
     return 60 * count / sum
   }
 
-  /// Number of beats to add so that each deviating interval lasts for a whole number of usual ones; `nil` if
-  /// the rhythm is irregular.
+  /// Returns the number of beats to add, so that each deviating interval lasts a whole number of usual
+  /// intervals; `nil` if the rhythm is irregular.
   private static func change(_ intervals: Span<Interval>, median: Double) -> Int? {
     var (change, runs, index) = (0, 0, 0)
     while index < intervals.count {
@@ -490,7 +502,7 @@ enum BeatRate {
     return runs <= max(1, intervals.count / intervalsForEach) ? change : nil
   }
 
-  /// Number of beats unlike the others that split an interval of usual length.
+  /// Returns the number of beats with a different shape that split an interval of usual length.
   private static func splits(_ intervals: Span<Interval>, median: Double) -> Int {
     var splits = 0
     for index in 0..<max(0, intervals.count - 1) where !intervals[index].isLike {

@@ -1,30 +1,30 @@
-/// Removes the part of the light that the accelerometer explains, by least squares.
+/// Removes the component of the light that the acceleration explains, by linear least squares.
 ///
-/// The light is modelled as a weighted sum of the three axes, each at `lags` offsets, from `ahead` samples
-/// later to four samples earlier (a finite impulse response for each axis). The weights are fitted over the
-/// last seconds, and the remainder is the pulse. Many such adaptive filters have been published (Widrow et
-/// al., Adaptive noise cancelling, Proc. IEEE 63(12), 1975; Ram et al., A Novel Approach for Motion Artifact
-/// Reduction in PPG Signals Based on AS-LMS Adaptive Filter, IEEE Trans. Instrum. Meas. 61(5), 2012). Solving
-/// for whole blocks needs no step size. Sums are kept per two-second block, so that the two fits, over 8 and
-/// over 16 seconds, can share them.
+/// The light is modelled as a weighted sum of the three axes at `lags` offsets, from `ahead` samples later to
+/// four samples earlier (a finite impulse response for each axis). The weights are fitted over the last
+/// seconds; the residual is the pulse. Many such adaptive filters have been published (Widrow et al.,
+/// Adaptive noise cancelling, Proc. IEEE 63(12), 1975; Ram et al., A Novel Approach for Motion Artifact
+/// Reduction in PPG Signals Based on AS-LMS Adaptive Filter, IEEE Trans. Instrum. Meas. 61(5), 2012). Unlike
+/// these, a fit over whole blocks needs no step size. Sums are kept for each two-second block, so that fits
+/// over 8 s and over 16 s can share them.
 struct MotionCanceller {
   static let lags = 8
   static let ahead = 3
   static let inputs = 3 * lags
   static let blockSamples = 50
   static let blocks = 8
-  /// Ridge of the fit, as a share of the mean power of the inputs.
+  /// Ridge parameter of the fit, as a share of the mean power of the inputs.
   static let ridgeShare = 0.01
-  /// Noise power of the acceleration, in g².
+  /// Assumed noise power of the acceleration, in g². It increases the ridge.
   static let noisePower = 1e-4
   private static let capacity = 512
-  /// Number of sums of a block: the upper triangle of the matrix, by rows, then the right side.
+  /// Number of sums per block: the upper triangle of the normal matrix, row by row, then the right side.
   private static let sums = inputs * (inputs + 1) / 2 + inputs
 
-  /// Light samples of the grid. Number n is at n modulo the capacity.
+  /// Light samples of the grid. Sample n is at n modulo the capacity.
   private var light = [Double](repeating: 0, count: capacity)
   private var isUsed = [Bool](repeating: false, count: capacity)
-  /// Accelerations x, y, z of each grid sample. Number n is at n modulo the capacity.
+  /// Accelerations x, y, z of each grid sample. Sample n is at n modulo the capacity.
   private var axes = [Double](repeating: 0, count: 3 * capacity)
   private var sums = [Double](repeating: 0, count: blocks * sums)
   private var inputs = [Double](repeating: 0, count: inputs)
@@ -62,7 +62,7 @@ struct MotionCanceller {
     Self.accumulate(inputs, light[row % Self.capacity], to: &sums, from: block)
   }
 
-  /// Copies the accelerations on which the model of one light sample depends to `inputs`.
+  /// Copies the accelerations that the model uses for one light sample to `inputs`.
   private static func gather(_ row: Int, _ axes: [Double], to inputs: inout [Double]) {
     let axes = axes.span
     var place = inputs.mutableSpan
@@ -92,8 +92,7 @@ struct MotionCanceller {
     }
   }
 
-  /// Writes the light of `window` without the accelerometer's part, fitted over `count` blocks up to the
-  /// window's end.
+  /// Writes the residual light of `window`, after a fit over the `count` blocks up to the window's end.
   mutating func residual(_ window: Range<Int>, blocks count: Int, to output: inout [Double]) {
     let end = window.upperBound / Self.blockSamples
     let start = max(0, end - count)
@@ -117,7 +116,7 @@ struct MotionCanceller {
     return sum
   }
 
-  /// Adds up the normal equations of the blocks, and adds a ridge.
+  /// Adds up the normal equations of the blocks and the ridge.
   private mutating func collect(_ range: Range<Int>) {
     let size = Self.inputs
     for index in weights.indices { weights[index] = 0 }
@@ -142,7 +141,8 @@ struct MotionCanceller {
     for row in 0..<size { matrix[row * size + row] += ridge }
   }
 
-  /// Solves by a Cholesky decomposition of the lower triangle; `x` is the right side, then the solution.
+  /// Solves the equations by Cholesky decomposition of the lower triangle. `x` is the right side, and on
+  /// return the solution.
   private static func solve(_ matrix: inout [Double], _ x: inout [Double]) {
     let size = inputs
     var lower = matrix.mutableSpan
@@ -166,19 +166,20 @@ struct MotionCanceller {
     }
   }
 
-  /// Writes the uncorrected light of a window, which must be within `capacity` of the last sample.
+  /// Writes the light of a window without motion cancelling. The window must be within the last `capacity`
+  /// samples.
   func light(_ window: Range<Int>, to output: inout [Double]) {
     for row in window {
       output[row - window.lowerBound] = isUsed[row % Self.capacity] ? light[row % Self.capacity] : 0
     }
   }
 
-  /// Writes one axis of a window.
+  /// Writes one axis of the acceleration in a window.
   func acceleration(_ axis: Int, _ window: Range<Int>, to output: inout [Double]) {
     for row in window { output[row - window.lowerBound] = axes[3 * (row % Self.capacity) + axis] }
   }
 
-  /// Root mean square of all axes over a window, in g.
+  /// Returns the root mean square of the acceleration of all axes over a window, in g.
   func motion(_ window: Range<Int>) -> Double {
     var sum = 0.0
     for row in window {
@@ -188,7 +189,7 @@ struct MotionCanceller {
     return (sum / Double(window.count)).squareRoot()
   }
 
-  /// Root mean square of a window's light, in counts.
+  /// Returns the root mean square of a window's light, in counts.
   func power(_ window: Range<Int>) -> Double {
     var sum = 0.0
     for row in window { sum += light[row % Self.capacity] * light[row % Self.capacity] }

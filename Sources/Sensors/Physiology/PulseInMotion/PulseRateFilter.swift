@@ -1,19 +1,19 @@
-/// Tracks the pulse from window to window: a hidden Markov model over rates, with forward filtering and
-/// fixed-lag smoothing. It allocates only at the start.
+/// Tracks the pulse from window to window with a hidden Markov model over rates: forward filtering and
+/// fixed-lag smoothing. Memory is allocated only in the initializer.
 ///
-/// From one window to the next, the change of the pulse has a two-sided exponential distribution of scale
-/// `changeScale`; rarely, it is arbitrary. The probability of each rate is multiplied by a window's evidence
-/// for it, and later windows count as much as earlier ones (Rabiner, A tutorial on hidden Markov models,
-/// Proc. IEEE 77(2), 1989, forwards and backwards). Tracking a pulse in motion by such a model is also
-/// published (Temko 2017 with Viterbi's path; Bieri et al., BeliefPPG, UAI 2023).
+/// From one window to the next, the change of the pulse has a Laplace distribution of scale `changeScale`.
+/// With probability `jumpShare`, any rate can follow. The probability of each rate is multiplied by the
+/// window's evidence, and the smoothing uses later windows like earlier ones (Rabiner, A tutorial on hidden
+/// Markov models, Proc. IEEE 77(2), 1989, forward-backward algorithm). Others have published similar trackers
+/// of a pulse in motion (Temko 2017 with the Viterbi path; Bieri et al., BeliefPPG, UAI 2023).
 struct PulseRateFilter {
   /// Number of rates: 40, 42 … 220 beats per minute.
   static let count = 91
   static let lowest = 40.0
   static let spacing = 2.0
-  /// Number of later windows that are needed to decide a window.
+  /// Number of later windows that are used to decide a window.
   static let lag = 3
-  /// Scale of the change in two seconds, in beats per minute.
+  /// Scale of the change between two windows, which are two seconds apart, in beats per minute.
   static let changeScale = 4.0
   /// Decay of the distribution from one rate to the next: exp(−spacing / changeScale).
   private static let decay = 0.606_530_659_712_633_4
@@ -21,12 +21,12 @@ struct PulseRateFilter {
   static let jumpShare = 1e-3
   /// Most likely initial rate, in beats per minute.
   static let firstRate = 90.0
-  /// Distance from `firstRate` at which initial rates are half as likely.
+  /// Distance from `firstRate` at which an initial rate is half as likely, in beats per minute.
   static let firstSpread = 30.0
 
-  /// Probabilities of each of the last `lag` + 1 windows, from all windows up to it.
+  /// Probabilities of the rates in each of the last `lag` + 1 windows, given all windows up to it.
   private var forward = [Double](repeating: 0, count: (lag + 1) * count)
-  /// Likelihoods of each of the last `lag` + 1 windows.
+  /// Likelihoods of the rates in each of the last `lag` + 1 windows.
   private var likelihood = [Double](repeating: 1, count: (lag + 1) * count)
   private var state = [Double](repeating: 0, count: count)
   private var scratch = [Double](repeating: 0, count: count)
@@ -44,7 +44,7 @@ struct PulseRateFilter {
 
   static func rate(_ index: Int) -> Double { lowest + spacing * Double(index) }
 
-  /// Index of the nearest rate.
+  /// Returns the index of the nearest rate.
   static func index(_ rate: Double) -> Int {
     max(0, min(count - 1, Int(((rate - lowest) / spacing).rounded())))
   }
@@ -74,8 +74,10 @@ struct PulseRateFilter {
     taken += 1
   }
 
-  /// Estimates the pulse of a window from all windows received, at most `lag` later ones, and the probability
-  /// that the estimate is within about 5 beats per minute.
+  /// Estimates the pulse of a window from all received windows.
+  ///
+  /// - Parameter window: number of the window; at most `lag` later windows were received.
+  /// - Returns: the pulse, and the probability that it is within about 5 beats per minute.
   mutating func estimate(window: Int) -> (beatsPerMinute: Double, probability: Double) {
     precondition(taken - 1 - window <= Self.lag && window < taken, "that window is forgotten")
     for index in state.indices { state[index] = 1 }
@@ -95,14 +97,15 @@ struct PulseRateFilter {
     for index in state.indices { state[index] *= forward[slot + index] }
     Self.normalise(&state)
     let result = Self.summary(state)
-    // The forward pass continues from the last window.
+    // Restore the state, because the forward pass continues from the last window.
     let last = (taken - 1) % (Self.lag + 1) * Self.count
     for index in state.indices { state[index] = forward[last + index] }
     return result
   }
 
-  /// Ratio of a window's evidence for a rate to the mean of its evidence for rates 16 to 40 beats per minute
-  /// away. Spectral lines of an 8 s window are not wider. The window must be one that `estimate` accepts.
+  /// Returns the ratio of a window's evidence for a rate to its mean evidence for the rates 16 to 40 beats
+  /// per minute away. The spectral lines of an 8 s window are narrower. The window must be one of those that
+  /// `estimate` accepts.
   func contrast(window: Int, at index: Int) -> Double {
     let slot = window % (Self.lag + 1) * Self.count
     var (sum, places) = (0.0, 0.0)
@@ -115,7 +118,8 @@ struct PulseRateFilter {
 
   private func evidence(_ place: Int) -> Double { likelihood[place].squareRoot() - PulseSpectrum.floor }
 
-  /// Finds the five neighbouring rates with the highest probability, and the mean of the nine around them.
+  /// Returns the probability of the most probable five neighbouring rates, and the mean of the nine rates
+  /// around them, weighted by probability.
   private static func summary(_ state: [Double]) -> (beatsPerMinute: Double, probability: Double) {
     var best = 0
     var most = -1.0
@@ -132,7 +136,7 @@ struct PulseRateFilter {
     return (mean / mass, min(1, most))
   }
 
-  /// Convolves with `decay` to the power of the distance, once upwards and once downwards.
+  /// Convolves the input with `decay` to the power of the distance, in one pass upwards and one downwards.
   private static func blur(_ input: [Double], to output: inout [Double]) {
     let input = input.span
     var output = output.mutableSpan

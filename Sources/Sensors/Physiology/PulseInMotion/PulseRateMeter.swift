@@ -1,25 +1,25 @@
 public import BLEWire
 
-/// Measures the pulse at rest and in motion, and states the method of each value: `PulseMeter` if it found
-/// good beats, otherwise `PulseTracker`. Pass each sample once. It allocates only at the start.
+/// Measures the pulse at rest and in motion, and reports the method for each value: `PulseMeter` if it
+/// detected good beats, otherwise `PulseTracker`. Pass each sample once. Memory is allocated only in the
+/// initializer.
 ///
-/// If accepted intervals fill an 8 s window except for its ends, its pulse is their mean; otherwise it is the
-/// tracked pulse. A window waits until both methods have decided: at most about 11 s after its end. The
-/// contained `PulseMeter` works as it does on its own; its windows and beats are available for interval
-/// analysis.
+/// If accepted intervals fill an 8 s window except for its ends, the pulse is computed from their mean;
+/// otherwise it is the tracked pulse. A window is decided when both methods have decided, at most about 11 s
+/// after its end. The windows and beats of the contained `PulseMeter` are available for interval analysis.
 public struct PulseRateMeter: Sendable {
-  /// Maximum part of a window without accepted intervals, in intervals: the two that the window's ends cut,
-  /// and half of another.
+  /// Maximum part of a window without accepted intervals, in mean intervals: the two intervals that the
+  /// window's ends cut, and half an interval more.
   public static let mostMissingIntervals = 2.5
   /// Maximum time that a window waits for beats, in seconds. Beats are decided every ten seconds, with a
   /// delay of 0.7 s.
   public static let longestWaitSeconds = 12.0
-  /// Quality of a pulse found by beats if an accelerometer shows that the hand was still. In six runs on a
-  /// treadmill and in the signals with known beats, each such window was correct.
+  /// Quality of a pulse from beats, if an accelerometer shows that the hand was still. Each such window was
+  /// correct in six runs on a treadmill and in signals with known beats.
   public static let beatQuality = 0.98
-  /// Quality of a pulse found by beats without an accelerometer, if the beats of the last minute are steady;
-  /// other beats are not reported. Each such window of four patients at rest and of six people who ran was
-  /// correct. A minute of steps that look like beats would be reported as a pulse.
+  /// Quality of a pulse from beats without an accelerometer. The beats of the last minute must be steady.
+  /// Each such window of four patients at rest and of six runners was correct. A minute of steps that look
+  /// like beats would be reported as a pulse.
   public static let blindBeatQuality = 0.94
   private static let windowCapacity = 32
   private static let beatCapacity = 256
@@ -28,18 +28,21 @@ public struct PulseRateMeter: Sendable {
   private var tracker: PulseTracker
   private var waiting = WindowQueue(capacity: windowCapacity)
   private var decided = WindowQueue(capacity: windowCapacity)
-  /// The last accepted beats; number n is at n modulo the capacity.
+  /// The last accepted beats. Beat n is at n modulo the capacity.
   private var beats: [PulseBeat]
   private var beatCount = 0
   private var steadiness = SteadyBeats()
-  /// Whether each of `beats` belongs to a window with steady beats.
+  /// Whether each element of `beats` belongs to a window with steady beats.
   private var isSteady = [Bool](repeating: false, count: beatCapacity)
-  /// Time up to which beats are decided, in nanoseconds.
+  /// Time up to which `PulseMeter` has decided all beats, in nanoseconds.
   private var decidedTime = Int64.min
   private var lastTime = Int64.min
 
-  /// - Parameter rate: samples per second; need not be exact.
-  /// - Throws: `tooSlow` below `PulseDetector.minimumRate`.
+  /// Creates a meter for one sample rate.
+  ///
+  /// - Parameter rate: approximate sample rate, in samples per second.
+  /// - Throws: `tooSlow` below `PulseDetector.minimumRate`, `tooFast` if the rate is so high that the
+  ///   timestamps must be invalid.
   public init(rate: Double) throws(PulseMeter.Refusal) {
     meter = try PulseMeter(rate: rate)
     tracker = try PulseTracker(rate: rate)
@@ -48,16 +51,18 @@ public struct PulseRateMeter: Sendable {
       count: Self.beatCapacity)
   }
 
-  /// Number of beats of the window that `take` or `finish` returned last.
+  /// Number of beats in the window that `take` or `finish` returned last.
   public var windowBeatCount: Int { meter.beatCount }
 
-  /// Beat `index` of the window that `take` or `finish` returned last, below `windowBeatCount`.
+  /// Returns beat `index` of the window that `take` or `finish` returned last.
+  ///
+  /// - Parameter index: below `windowBeatCount`.
   public func beat(_ index: Int) -> PulseBeat { meter.beat(index) }
 
   /// Processes the next sample; a sample without light counts as missing. Call `next` for the completed
   /// windows.
   ///
-  /// - Returns: a window of the beat meter that is now complete, as from `PulseMeter`.
+  /// - Returns: a window of the contained `PulseMeter`, if one is now complete.
   public mutating func take(_ sample: SignalSample) -> PulseWindow? {
     let time = sample.time.nanoseconds
     let window = meter.take(sample)
@@ -74,7 +79,7 @@ public struct PulseRateMeter: Sendable {
 
   /// Ends the stream. Call `next` for the last windows.
   ///
-  /// - Returns: the last window of the beat meter.
+  /// - Returns: the last window of the contained `PulseMeter`.
   public mutating func finish() -> PulseWindow? {
     let window = meter.finish()
     if let window { note(window) }
@@ -92,7 +97,7 @@ public struct PulseRateMeter: Sendable {
     }
   }
 
-  /// Decides all windows, because no more information about them will follow.
+  /// Decides all remaining windows with the available data.
   private mutating func flush() {
     tracker.finish()
     decide(isLast: true)
@@ -110,8 +115,8 @@ public struct PulseRateMeter: Sendable {
     }
   }
 
-  /// Returns the window with the pulse of its accepted intervals, or with the reason why it is not reported;
-  /// `nil` if there are too few intervals.
+  /// Returns the window with the pulse from its accepted intervals, or with the reason why the pulse is not
+  /// reported; `nil` if there are too few intervals.
   private func byBeats(_ window: PulseRateWindow) -> PulseRateWindow? {
     let (start, end) = (window.start.nanoseconds, window.end.nanoseconds)
     var sum = 0.0
@@ -141,22 +146,22 @@ public struct PulseRateMeter: Sendable {
   }
 }
 
-/// The method by which a pulse was found.
+/// Method by which a pulse was measured.
 public enum PulseMethod: String, Hashable, Sendable, CaseIterable {
-  /// Single beats were found: `PulseMeter`.
+  /// Detection of single beats: `PulseMeter`.
   case beats
-  /// The frequency was tracked, with the accelerometer's part removed: `PulseTracker`.
+  /// Tracking of the frequency after motion cancelling: `PulseTracker`.
   case tracking
 }
 
-/// A pulse and its quality.
+/// Pulse and its quality.
 public struct PulseEstimate: Hashable, Sendable {
-  /// Minimum quality of a pulse for consumers that cannot evaluate the quality: `HomeAssistant`, a bike
+  /// Minimum quality for consumers that cannot evaluate the quality, such as `HomeAssistant` or a bike
   /// computer.
   public static let goodQuality = 0.8
 
   public var beatsPerMinute: Double
-  /// Share of windows whose pulse was within 5 beats per minute, as measured for windows of this quality: 0 …
+  /// Share of windows of this quality whose pulse was correct to 5 beats per minute in the measurements: 0 …
   /// 1.
   public var quality: Double
   public var method: PulseMethod
@@ -172,21 +177,22 @@ public struct PulseEstimate: Hashable, Sendable {
 public enum PulseAbsence: String, Hashable, Sendable, CaseIterable {
   /// More than a third of the samples is missing or has no light.
   case missingSamples
-  /// The light jumped, for example because the sensor was lifted, and more than a third of the window is
-  /// missing or unsettled.
+  /// The light jumped, for example because the sensor was lifted. More than a third of the window is missing
+  /// or unsettled.
   case unsettled
   /// The light is constant.
   case noSignal
-  /// The light does not repeat itself like a pulse: noise, no finger, or a sine, for example of a lamp.
+  /// The light is not periodic like a pulse: noise, no finger, or a sine, for example from a lamp.
   case noise
-  /// The light repeats itself at another rate than the tracked one, often half or twice that rate.
+  /// The light's frequency differs from the tracked rate; it is often half or twice that rate.
   case octave
-  /// No beats were found, and a tracked pulse cannot be distinguished from movement without an accelerometer.
+  /// No beats were detected, and without an accelerometer a tracked pulse cannot be distinguished from
+  /// movement.
   case noAccelerometer
-  /// Beats were found only in some windows, and there is no accelerometer: the beats may be steps.
+  /// Only some windows have beats, and there is no accelerometer. The beats may be steps.
   case unsteadyBeats
 
-  /// A short description of the reason.
+  /// Short description of the reason.
   public var words: String {
     switch self {
     case .missingSamples: "samples missing"
@@ -200,12 +206,12 @@ public enum PulseAbsence: String, Hashable, Sendable, CaseIterable {
   }
 }
 
-/// Eight seconds of a plethysmogram. The next window begins two seconds later.
+/// Pulse in an 8 s window of a plethysmogram. Windows start every two seconds.
 public struct PulseRateWindow: Hashable, Sendable {
   public static let seconds = 8.0
   public static let stepSeconds = 2.0
 
-  /// Start time by the sensor's clock.
+  /// Start time, on the sensor's clock.
   public var start: ReceiveTime
   public var end: ReceiveTime
   /// The pulse; `nil` exactly if `absence` is set.
@@ -213,11 +219,10 @@ public struct PulseRateWindow: Hashable, Sendable {
   public var absence: PulseAbsence?
   /// Root mean square of the acceleration of all axes, 0.5 … 5 Hz, in g. `nil` without an accelerometer.
   public var motion: Double?
-  /// Correlation of the light with itself one beat later, at the best rate: −1 … 1. `nil` if the light is
-  /// constant.
+  /// Autocorrelation of the light at a lag of one beat: −1 … 1. `nil` if the light is constant.
   public var periodicity: Double?
-  /// The model's own probability that a tracked pulse is within 5 beats per minute, if its line was accepted
-  /// (`TrackedLine`). The quality is derived from it.
+  /// Probability, according to the hidden Markov model, that the tracked pulse is correct to 5 beats per
+  /// minute. `nil` if its spectral line was not accepted (`TrackedLine`). The quality is derived from it.
   package var trackingProbability: Double?
 
   public init(
@@ -229,24 +234,27 @@ public struct PulseRateWindow: Hashable, Sendable {
   }
 }
 
-/// Decides without an accelerometer whether beats are a pulse at rest. Steps also look like beats, but not in
+/// Decides without an accelerometer whether beats are a pulse at rest. Steps can look like beats, but not in
 /// every window.
 ///
-/// At rest, nearly every window of ten seconds has beats, at nearly the same rate and height as before. While
-/// a person runs, only some windows have beats, at the rate of the steps, of every second or third step, or
-/// of the pulse. A single window does not show which of these it is, so a window is judged by the windows of
-/// the last minute. It allocates only at the start.
+/// At rest, nearly every ten-second window has beats, with a steady rate and height. During a run, only some
+/// windows have beats, at the rate of the steps, of every second or third step, or of the pulse. A single
+/// window cannot distinguish these cases, so each window is compared with the windows of the last minute.
+/// Memory is allocated only in the initializer.
 struct SteadyBeats {
-  /// Number of beat-meter windows that are compared: one minute.
+  /// Number of ten-second windows that are compared: one minute.
   static let count = 6
-  /// Maximum difference between the rates of two windows, as a share.
+  /// Maximum relative difference between the rates of two windows. `rateDrift` increases it for each window
+  /// between them.
   private static let rateTolerance = 0.2
   private static let rateDrift = 0.02
   /// Maximum ratio of two amplitudes.
   private static let largestAmplitudeRatio = 2.2
-  /// Minimum share of similar windows, after adding two windows to the total and one to the similar ones.
+  /// Minimum share of similar windows, computed with two windows added to the total and one to the similar
+  /// windows.
   static let leastShare = 0.6
-  /// Range of usual rates. Faster beats may be steps, and slower ones every second or third step.
+  /// Range of usual rates, in beats per minute. Faster beats may be steps; slower beats may be every second
+  /// or third step.
   private static let usualRates = 45.0..<100.0
   private static let leastUnusual = 4
 
@@ -255,15 +263,15 @@ struct SteadyBeats {
     var amplitude = 0.0
   }
 
-  /// The last windows; window n is at n modulo the count.
+  /// The last windows. Window n is at n modulo the count.
   private var past = [Past](repeating: Past(), count: count)
   private var taken = 0
 
-  /// Processes the next window of the beat meter.
+  /// Processes the next ten-second window.
   ///
   /// - Returns: whether its beats are steady.
   mutating func take(_ window: PulseWindow) -> Bool {
-    // An interrupted window gives no information about the others.
+    // An interrupted window says nothing about the other windows.
     guard window.rejection != .interrupted else { return false }
     past[taken % Self.count] = Past(rate: window.beatsPerMinute ?? 0, amplitude: window.amplitude)
     taken += 1

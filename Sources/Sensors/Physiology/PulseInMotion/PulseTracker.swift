@@ -1,46 +1,46 @@
 import BLEWire
 
-/// Tracks the pulse of a plethysmogram while its wearer moves, using an accelerometer: one value for each
-/// `PulseRateWindow`, every two seconds. One channel of light is sufficient. It allocates only at the start.
+/// Tracks the pulse in a plethysmogram during movement, using an accelerometer. The result is one value every
+/// two seconds, for each `PulseRateWindow`. One channel of light is sufficient. Memory is allocated only in
+/// the initializer.
 ///
-/// The part of the light that the accelerometer explains is removed, once by a fit over the last 8 seconds
-/// and once over the last 16 (`MotionCanceller`). Both remainders pass a Wiener filter computed from the
-/// accelerometer's spectrum (`PulseSpectrum`), and a hidden Markov model tracks the rate (`PulseRateFilter`).
-/// Only relative changes of the light count, not its unit or offset. The approach (cancel, weight, track) is
-/// that of Zhang, Pi and Liu, TROIKA, IEEE Trans. Biomed. Eng. 62(2), 2015; Zhang, JOSS, IEEE Trans. Biomed.
-/// Eng. 62(8), 2015; Temko, WFPV, IEEE Trans. Biomed. Eng. 64(9), 2017.
+/// The component of the light that the acceleration explains is removed by two fits, over the last 8 seconds
+/// and over the last 16 (`MotionCanceller`). Both residuals pass a Wiener filter computed from the
+/// acceleration's spectrum (`PulseSpectrum`), and a hidden Markov model tracks the rate (`PulseRateFilter`).
+/// The unit and offset of the light do not matter. The approach (cancel, weight, track) follows Zhang, Pi and
+/// Liu, TROIKA, IEEE Trans. Biomed. Eng. 62(2), 2015; Zhang, JOSS, IEEE Trans. Biomed. Eng. 62(8), 2015;
+/// Temko, WFPV, IEEE Trans. Biomed. Eng. 64(9), 2017.
 ///
-/// A window is returned `lagSeconds` after its end, because later windows contribute to it. Its quality is
-/// derived from the model's probability that the pulse is within 5 beats per minute, and is at most
-/// `largestQuality`. If the line does not stand out, or little of it is left after the accelerometer's part
-/// is removed (`TrackedLine`), the quality is at most 0.4. Light that jumped, for example because the sensor
-/// was lifted, is ignored until it has settled.
+/// A window is returned `lagSeconds` after its end, because its estimate uses later windows. Its quality is
+/// derived from the model's probability that the pulse is correct to 5 beats per minute, and is at most
+/// `largestQuality`. The quality is at most 0.4 if the tracked spectral line is not accepted: if it is hardly
+/// higher than its surroundings, or if motion cancelling removed most of it (`TrackedLine`). After a jump of
+/// the light, for example because the sensor was lifted, the light is ignored until it has settled.
 ///
 /// Without an accelerometer, steps cannot be distinguished from a pulse, so no window has a pulse. While the
-/// hand is still, the light must repeat itself (`Periodicity`) at the tracked rate. While it moves, the
-/// rate's line in the spectrum must stand out. The module's guide has the measurements. This is a measurement
-/// in light, not medical advice.
+/// hand is still, the light must be periodic (`Periodicity`) at the tracked rate. While the hand moves, the
+/// rate's spectral line must be higher than its surroundings. The module's guide has the measurements. The
+/// results are optical estimates, not medical advice.
 ///
-/// The work is done in bursts: the sample that completes a window costs about 0.2 ms on a desktop processor.
+/// The load is uneven: the sample that completes a window costs about 0.2 ms on a desktop processor.
 ///
 /// Limits: 40 … 220 beats per minute. If steps and pulse have the same rate for a long time, only earlier
-/// windows distinguish them.
+/// windows can distinguish them.
 public struct PulseTracker: Sendable {
-  /// Delay of a window after its end, in seconds. The actual delay is slightly longer.
+  /// Minimum delay between the end of a window and its result, in seconds.
   public static let lagSeconds = PulseRateWindow.stepSeconds * Double(PulseRateFilter.lag)
   public static let largestMissingShare = 1.0 / 3
   public static let largestQuality = TrackedLine.shares.good
-  /// Maximum difference at rest between the pulse and the rate at which the light repeats itself, in beats
-  /// per minute.
+  /// Maximum difference at rest between the pulse and the light's frequency, in beats per minute.
   static let largestPaceError = 5.0
-  /// Value of `passed` from which a tracked line at rest is accepted even if the light may be a sine.
+  /// Minimum value of `passed` for a tracked line at rest to be accepted even if the light may be a sine.
   static let trustedWindows = 6
-  /// Maximum number of windows that wait for `next`. If more come, the oldest are lost.
+  /// Maximum number of windows that wait for `next`. If there are more, the oldest are dropped.
   private static let capacity = 16
-  /// Root mean square below which the light contains no signal, as a share of its mean.
+  /// Minimum root mean square of light that contains a signal, as a share of the light's level.
   private static let leastPower = 1e-7
 
-  /// Sample counts of two seconds of the grid. Successive windows start one block apart.
+  /// Sample counts of a block: two seconds of the grid. Windows start one block apart.
   private struct Block {
     var start: Int64 = 0
     var unmeasured = 0
@@ -53,29 +53,32 @@ public struct PulseTracker: Sendable {
   private var spectrum = PulseSpectrum()
   private var filter = PulseRateFilter()
   private var line = TrackedLine()
-  /// Amplitudes of cleaned light at the rates; window n is at n modulo their count.
+  /// Amplitudes of the cleaned light at each rate. Window n is at n modulo the number of windows stored.
   private var cleaned = [Double](repeating: 0, count: (PulseRateFilter.lag + 1) * PulseRateFilter.count)
-  /// Number of samples of the grid since the start.
+  /// Number of grid samples since the start.
   private var taken = 0
-  /// Blocks of these samples; number n is at n modulo the capacity.
+  /// Blocks of the grid. Block n is at n modulo the capacity.
   private var blocks = [Block](repeating: Block(), count: capacity)
   private var lastTime: Int64 = 0
   private var level = 0.0
   private var periodicity = Periodicity(rate: SampleGrid.rate, seconds: PulseRateWindow.seconds)
-  /// Periodicity of each window's light; number n is at n modulo the capacity.
+  /// Periodicity of each window's light. Window n is at n modulo the capacity.
   private var paces = [Periodicity.Found?](repeating: nil, count: capacity)
   private var scratch = [Double](repeating: 0, count: PulseSpectrum.windowSamples)
-  /// Windows whose pulse is not decided yet; number n is at n modulo the capacity.
+  /// Windows whose pulse is not decided yet. Window n is at n modulo the capacity.
   private var windows: [PulseRateWindow]
   private var closed = 0
   private var given = 0
-  /// Number of windows at rest that were accepted, minus three for each that was not: 0 … 2 ×
+  /// Number of accepted windows at rest, minus three for each rejected one; limited to 0 … 2 ×
   /// `trustedWindows`.
   private var passed = 0
   private var queue: WindowQueue
 
-  /// - Parameter rate: samples per second; need not be exact.
-  /// - Throws: `tooSlow` below `PulseDetector.minimumRate`.
+  /// Creates a tracker for one sample rate.
+  ///
+  /// - Parameter rate: approximate sample rate, in samples per second.
+  /// - Throws: `tooSlow` below `PulseDetector.minimumRate`, `tooFast` if the rate is so high that the
+  ///   timestamps must be invalid.
   public init(rate: Double) throws(PulseMeter.Refusal) {
     guard rate >= PulseDetector.minimumRate else { throw .tooSlow(rate: rate) }
     guard !SampleRate.isTooHigh(rate) else { throw .tooFast(rate: rate) }
@@ -100,12 +103,12 @@ public struct PulseTracker: Sendable {
   /// Returns the next complete window. Call it until it returns `nil`.
   public mutating func next() -> PulseRateWindow? { queue.next() }
 
-  /// Ends the stream. The last windows are decided from the available data; call `next` for them. Another
+  /// Ends the stream and decides the last windows from the available data. Call `next` for them. The next
   /// sample starts a new stream.
   public mutating func finish() {
     let whole = taken / MotionCanceller.blockSamples * MotionCanceller.blockSamples
     if taken > 0, canceller.settled < whole {
-      // The light of the last window was measured, but not the accelerometer samples after it.
+      // The last window's light is complete, but the accelerometer samples after the window are missing.
       for _ in canceller.settled..<whole {
         canceller.take(GridSample(origin: .missing))
         closeIfWhole()
@@ -172,7 +175,7 @@ public struct PulseTracker: Sendable {
 
   private mutating func repetition(_ range: Range<Int>) -> Periodicity.Found? {
     canceller.light(range, to: &scratch)
-    // A copy for this call, because a span of a property would keep exclusive access to `self`.
+    // Copy the array, because a span of the property would keep exclusive access to `self`.
     let light = scratch
     return periodicity.find(light.span, 0..<light.count)
   }
@@ -191,7 +194,7 @@ public struct PulseTracker: Sendable {
     for index in 0..<PulseRateFilter.count { cleaned[slot + index] = spectrum.cleaned[index] }
   }
 
-  /// Time of the sample after a window, measured or extrapolated.
+  /// Returns the time of the first sample after a window, measured or extrapolated.
   private func end(of range: Range<Int>) -> Int64 {
     if taken > range.upperBound {
       return blocks[range.upperBound / MotionCanceller.blockSamples % Self.capacity].start
@@ -199,7 +202,7 @@ public struct PulseTracker: Sendable {
     return lastTime &+ Int64(1e9 / SampleGrid.rate)
   }
 
-  /// Decides the oldest window that was not returned yet.
+  /// Decides the oldest window that is not decided yet.
   private mutating func give() {
     var window = windows[given % Self.capacity]
     if window.absence == nil {
@@ -221,15 +224,15 @@ public struct PulseTracker: Sendable {
     queue.add(window)
   }
 
-  /// Whether the tracked line is accepted as a pulse. Over 8 s, filtered noise repeats itself nearly as well
-  /// as a pulse, but has another form.
+  /// Returns whether the tracked line is accepted as a pulse. Within 8 s, filtered noise is nearly as
+  /// periodic as a pulse, but has another waveform.
   private func isBelieved(_ window: PulseRateWindow) -> Bool {
     guard line.standsOut else { return false }
     guard (window.motion ?? 0) < SignalQuality.largestMotion else { return line.isKept }
     return passed >= Self.trustedWindows || paces[given % Self.capacity]?.hasHarmonic ?? false
   }
 
-  /// Returns the reason why the oldest window has no pulse although one was tracked.
+  /// Returns the reason why the oldest undecided window has no pulse although a rate was tracked.
   private func refusal(_ window: PulseRateWindow, _ pulse: Double) -> PulseAbsence? {
     guard let motion = window.motion else { return .noAccelerometer }
     guard motion < SignalQuality.largestMotion else { return line.isNoise ? .noise : nil }
@@ -239,7 +242,7 @@ public struct PulseTracker: Sendable {
     return abs(found.beatsPerMinute - pulse) <= Self.largestPaceError ? nil : .octave
   }
 
-  /// Adds a window to the statistics of the line.
+  /// Adds a window to the statistics of the tracked line.
   private mutating func judge(_ window: Int, _ pulse: Double) {
     let start = window * MotionCanceller.blockSamples
     let place = PulseRateFilter.index(pulse)
@@ -252,7 +255,7 @@ public struct PulseTracker: Sendable {
   }
 }
 
-/// A queue of windows, in order.
+/// FIFO queue of windows.
 struct WindowQueue: Sendable {
   static let empty = PulseRateWindow(start: ReceiveTime(nanoseconds: 0), end: ReceiveTime(nanoseconds: 0))
 
@@ -264,7 +267,7 @@ struct WindowQueue: Sendable {
 
   var oldest: PulseRateWindow? { count > 0 ? windows[first] : nil }
 
-  /// Adds a window; if the queue is full, the oldest is dropped.
+  /// Adds a window. If the queue is full, the oldest window is dropped.
   mutating func add(_ window: PulseRateWindow) {
     if count == windows.count { _ = next() }
     windows[(first + count) % windows.count] = window
@@ -278,46 +281,46 @@ struct WindowQueue: Sendable {
   }
 }
 
-/// Evidence that the tracked line is a pulse, and not noise or steps that the accelerometer's part does not
-/// include.
+/// Evidence that the tracked spectral line is a pulse, not noise or steps that motion cancelling did not
+/// remove.
 ///
 /// It uses two values of each window at the tracked rate. The contrast is the evidence for that rate divided
-/// by the evidence for the rates beside it. The kept share is the power of the light at that rate after
-/// removing the accelerometer's part, divided by the power before. Noise is tracked like a pulse, but its
-/// lines are hardly higher than their surroundings. Residual steps stand out, but little of their power is
-/// kept. Both values are averaged over `slowMemory`, and the contrast also over the last few windows.
+/// by the evidence for neighbouring rates. The kept share is the power of the light at that rate after motion
+/// cancelling, divided by the power before. Noise can be tracked like a pulse, but its lines are hardly
+/// higher than their surroundings. Steps make high lines, but motion cancelling removes most of their power.
+/// Both values are averaged over `slowMemory`, and the contrast also over the last few windows.
 ///
 /// The averages decide whether a line is accepted: a rejected line has a quality of at most
 /// `largestDoubtfulQuality`, and noise has no pulse. The quality of an accepted line is a step function of
-/// the model's own probability. The module's guide has the measurements.
+/// the hidden Markov model's probability. The module's guide has the measurements.
 struct TrackedLine {
-  /// Factor by which the weight of a window decreases with each later window. This memory lasts half a
-  /// minute.
+  /// Factor by which the weight of a window decreases with each later window. Corresponds to an average over
+  /// half a minute.
   static let slowMemory = 0.93
-  /// Like `slowMemory`, for a memory of four seconds.
+  /// Like `slowMemory`, for an average over four seconds.
   static let fastMemory = 0.5
-  /// Contrast below which light is considered noise: nearly all windows of white noise are below 1.95.
+  /// Contrast below which the light is noise. Nearly all windows of white noise are below 1.95.
   static let leastContrast = 2.0
-  /// Contrast at which a line is accepted. It then stays accepted until its contrast falls below
+  /// Contrast from which a line is accepted. It remains accepted until the contrast falls below
   /// `leastContrast`.
   static let believedContrast = 2.3
-  /// The same two contrasts for rates below `oneSidedRate`. There, the neighbouring rates are all on one side
-  /// of the line, so noise stands out, too.
+  /// The two contrast thresholds below `oneSidedRate`. There, neighbouring rates exist only on one side of
+  /// the line, so noise has a higher contrast.
   static let oneSidedContrasts = (least: 3.0, believed: 3.4)
   /// Rate below which `oneSidedContrasts` apply, in beats per minute.
   static let oneSidedRate = 66.0
-  /// Minimum kept share. Of pure steps, less is kept.
+  /// Minimum kept share. It is lower for pure steps.
   static let leastKept = 0.34
   static let largestDoubtfulQuality = 0.4
   static let keptShares = 0.01...1.0
   /// Contrast and kept share assumed before the first window.
   private static let usual = (contrast: 1.7, kept: 0.64)
-  /// Weight of the assumed values, in windows.
+  /// Weight of the assumed initial values, in windows.
   private static let usualWindows = 4.0
-  /// Thresholds of the model's own probability.
+  /// Thresholds of the hidden Markov model's probability.
   static let probabilities = (poor: 0.4, fair: 0.6, good: 0.72)
-  /// Shares of windows within 5 beats per minute, below and between the thresholds. `CalibrationTests` fits
-  /// them to six runs; they are rounded.
+  /// Share of windows whose pulse is correct to 5 beats per minute, below and between the thresholds. Fitted
+  /// to six runs by `CalibrationTests`, and rounded.
   static let shares = (none: 0.25, poor: 0.66, fair: 0.88, good: 0.98)
 
   private struct Mean {
@@ -335,7 +338,7 @@ struct TrackedLine {
   private var contrast = Mean(usual.contrast)
   private var kept = Mean(usual.kept)
   private var windows = usualWindows
-  /// Whether the line has been higher than its surroundings for a long time.
+  /// Whether the line's average contrast is high enough.
   private(set) var standsOut = false
 
   mutating func reset() { self = TrackedLine() }
@@ -352,15 +355,17 @@ struct TrackedLine {
     if self.contrast.slow < limits.least { standsOut = false }
   }
 
-  /// Whether the line is not a residue of steps.
+  /// Whether enough of the line's power remains after motion cancelling. If not, the line is a residue of
+  /// steps.
   var isKept: Bool { kept.slow >= Self.leastKept }
 
-  /// Whether the light is considered noise, both over a long time and in the last windows.
+  /// Whether the contrast is too low both in the slow and in the fast average.
   var isNoise: Bool { max(contrast.slow, contrast.fast) < Self.leastContrast }
 
-  /// Share of windows within 5 beats per minute, for an accepted line.
+  /// Returns the quality of an accepted line: the share of windows that are correct to 5 beats per minute.
   ///
-  /// - Parameter probability: the model's own probability that the pulse is within 5 beats per minute.
+  /// - Parameter probability: the hidden Markov model's probability that the pulse is correct to 5 beats per
+  ///   minute.
   static func quality(_ probability: Double) -> Double {
     if probability >= probabilities.good { return shares.good }
     if probability >= probabilities.fair { return shares.fair }

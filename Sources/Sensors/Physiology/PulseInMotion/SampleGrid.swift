@@ -1,14 +1,14 @@
 import BLEWire
 
-/// A sample of the 25 Hz grid: filtered light in counts and acceleration in g.
+/// Sample of the 25 Hz grid: filtered light in counts and filtered acceleration in g.
 struct GridSample {
   var light = 0.0
   var x = 0.0
   var y = 0.0
   var z = 0.0
-  /// Time of the sample by the sensor's clock, in nanoseconds.
+  /// Time of the sample on the sensor's clock, in nanoseconds.
   var time: Int64 = 0
-  /// Whether the sample was measured, or why not.
+  /// Origin of the light value.
   var origin = Origin.measured
   var hasAcceleration = false
 
@@ -16,33 +16,34 @@ struct GridSample {
 }
 
 /// Resamples a stream of any rate to 25 samples per second: a band-pass filter of 0.5 … 5 Hz at the stream's
-/// own rate, then linear interpolation. The filter leaves nothing above 5 Hz that could alias.
+/// rate, then linear interpolation. The filter prevents aliasing.
 ///
-/// Samples that are missing or have no light are bridged by a straight line. A single gap of at most
-/// `bridgeSeconds` does not affect a pulse; samples in a longer gap are `missing`. Light that exceeds
-/// `largestCrest` times its usual size, for example because the sensor slips on the skin, is clipped. After a
-/// jump, for example because the sensor is lifted, the filter restarts at the new level. The light is then
-/// `unsettled` until it has been near its usual size for a second.
+/// Missing samples, and samples without light, are filled by linear interpolation. In a gap of at most
+/// `bridgeSeconds` they are `bridged` and are used like measured samples. In a longer gap they are `missing`.
+/// Light above `largestCrest` times its root mean square is clipped, for example when the sensor slips on the
+/// skin. After a jump, for example because the sensor is lifted, the filter restarts at the new level. The
+/// light is then `unsettled` until its root mean square has been normal for a second (`settledSize`).
 struct SampleGrid {
   static let rate = 25.0
   static let band = 0.5...5.0
   static let bridgeSeconds = 0.2
-  /// Maximum duration of a gap. After a longer one, the grid starts again.
+  /// Maximum duration of a gap, in seconds. After a longer gap, the grid restarts.
   static let longestGapSeconds = 10.0
   /// Level above which light is clipped, as a multiple of its root mean square.
   static let largestCrest = 3.0
-  /// Approximate number of samples that the root mean square covers.
+  /// Averaging length of the light's root mean square, in grid samples.
   static let usualSamples = 200.0
-  /// Number of samples after which clipping starts.
+  /// Number of grid samples before clipping starts.
   static let leastSamples = 50.0
-  /// Minimum size of a jump, as a multiple of the root mean square of the light or of the steps between
-  /// samples, whichever is larger.
+  /// Minimum size of a jump, as a multiple of the light's root mean square or of the root mean square of its
+  /// steps, whichever is larger.
   static let jumpCrest = 12.0
   static let settlingSeconds = 1.0
-  /// Range of settled light, as multiples of the usual size.
+  /// Range of the root mean square after a jump in which the light is settled, as multiples of the root mean
+  /// square before the jump.
   static let settledSize = 0.2...3
-  /// Maximum duration of settling after a jump. If the light is still outside `settledSize` then, its usual
-  /// size is measured anew.
+  /// Maximum settling time after a jump, in seconds. If the light is still outside `settledSize` then, its
+  /// root mean square is measured anew.
   static let longestSettlingSeconds = 6.0
 
   private let rate: Double
@@ -50,33 +51,33 @@ struct SampleGrid {
   private let spacing: Double
   private var light: BandPass
   private var axes: InlineArray<3, BandPass>
-  /// The last sample, as measured, and its number; `nil` before the first.
+  /// The last sample before filtering, and its number; `nil` before the first sample.
   private var last: (index: Int, light: Double, acceleration: Acceleration, time: Int64)?
   private var hasAcceleration = false
-  /// Filtered values one step before the last sample.
+  /// Filtered values at the sample before the last sample.
   private var before = GridSample()
   /// Filtered values at the last sample.
   private var current = GridSample()
-  /// Position of the next sample of the grid, in samples after `firstIndex`.
+  /// Position of the next grid sample, in stream samples after `firstIndex`.
   private var position = 0.0
   private var firstIndex = 0
-  /// Mean square of the light.
+  /// Moving average of the squared light.
   private var power = 0.0
   /// Number of grid samples that `power` covers.
   private var powerSamples = 0.0
-  /// Mean square of the steps between samples.
+  /// Moving average of the squared steps between samples.
   private var stepPower = 0.0
-  /// The sample that ended the gap, while the gap is being bridged.
+  /// The sample after the gap, while the gap is being filled.
   private var target: SignalSample?
   private var step = 0
   private var steps = 0
   /// Light level before the gap.
   private var base = 0.0
-  /// Number of stream samples until the light is settled.
+  /// Number of stream samples until the light counts as settled.
   private var unsettled = 0
   /// Maximum number of stream samples until the light counts as settled.
   private var unsettledAtMost = 0
-  /// Mean square since the jump, over half a second.
+  /// Moving average of the squared light since the jump, over half a second.
   private var recent = 0.0
 
   init(rate: Double) {
@@ -86,11 +87,11 @@ struct SampleGrid {
     axes = .init(repeating: light)
   }
 
-  /// Whether a sample continues the stream. If not, call `reset` first.
+  /// Returns whether a sample continues the stream. If not, call `reset` first.
   func continues(_ sample: SignalSample) -> Bool {
     guard let last else { return true }
     let step = sample.index &- last.index
-    // A time that jumps by weeks is invalid, and must not cause an overflow.
+    // A jump of weeks is an invalid timestamp. It must not cause an overflow.
     let leap = abs(TimeSpan(from: last.time, to: sample.time.nanoseconds).seconds)
     return !sample.isRestart && step > 0 && Double(step) <= Self.longestGapSeconds * rate && leap < 1e6
   }
@@ -111,7 +112,7 @@ struct SampleGrid {
     target = sample
   }
 
-  /// Returns the next sample of the grid; `nil` when all were returned.
+  /// Returns the next grid sample; `nil` until more samples are taken.
   mutating func next() -> GridSample? {
     while true {
       if let last, position <= Double(last.index &- firstIndex) {
@@ -129,7 +130,7 @@ struct SampleGrid {
     }
   }
 
-  /// The usual size of the light.
+  /// Root mean square of the light; infinite before `leastSamples`.
   private var usual: Double { powerSamples >= Self.leastSamples ? power.squareRoot() : .infinity }
 
   private mutating func limited(_ light: Double) -> Double {
@@ -140,7 +141,7 @@ struct SampleGrid {
     return limited
   }
 
-  /// Filters the next value on the straight line to a sample.
+  /// Filters the next interpolated value on the way to a sample.
   private mutating func advance(to sample: SignalSample) {
     step += 1
     let value = sample.light ?? last?.light ?? 0
@@ -168,8 +169,8 @@ struct SampleGrid {
     if isLast { target = nil }
   }
 
-  /// Restarts the optical filter if the signal changes by more than `jumpCrest` times its usual size in one
-  /// step.
+  /// Restarts the optical filter if the light changes in one step by more than `jumpCrest` times its root
+  /// mean square.
   private mutating func noteJump(_ step: Double) {
     guard abs(step) > Self.jumpCrest * max(usual, stepPower.squareRoot()) else {
       stepPower += (step * step - stepPower) * Self.rate / (Self.usualSamples * rate)
@@ -181,7 +182,7 @@ struct SampleGrid {
     unsettledAtMost = Int(Self.longestSettlingSeconds * rate)
   }
 
-  /// Returns a filtered sample, and counts it towards settling if its size is usual.
+  /// Updates the settling state for a filtered sample, and returns the sample unchanged.
   private mutating func settled(_ light: Double) -> Double {
     guard unsettled > 0 else { return light }
     recent += (light * light - recent) / (0.5 * rate)

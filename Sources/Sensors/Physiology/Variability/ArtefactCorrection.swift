@@ -1,14 +1,14 @@
 /// Number of artefacts of each kind among the intervals.
 @frozen public struct ArtefactCounts: Hashable, Sendable, BitwiseCopyable {
-  /// Number of beats that were too early or too late; each was moved to the middle between its neighbours.
+  /// Number of ectopic beats. Each was moved to the middle between its neighbours.
   public var ectopic = 0
-  /// Number of beats that were not found; each was inserted in the middle.
+  /// Number of missed beats. Each was inserted in the middle of a long interval.
   public var missed = 0
-  /// Number of false beats; each was removed.
+  /// Number of false beats. Each was removed.
   public var extra = 0
-  /// Number of beats at the wrong place; each was moved to the middle between its neighbours.
+  /// Number of misplaced beats. Each was moved to the middle between its neighbours.
   public var misplaced = 0
-  /// Number of intervals that are too long or too short for another reason; each was omitted.
+  /// Number of omitted intervals: too long or too short for another reason.
   public var leftOut = 0
 
   public init() {}
@@ -16,21 +16,22 @@
   public var total: Int { ectopic + missed + extra + misplaced + leftOut }
 }
 
-/// Finds intervals that do not belong to a sinus rhythm, and repairs them. It allocates only at the start.
+/// Finds intervals that do not belong to a sinus rhythm, and corrects them. Memory is allocated only in the
+/// initializer.
 ///
 /// Method: Lipponen, Tarvainen, A robust algorithm for heart rate variability time series artefact correction
 /// using novel beat classification, J. Med. Eng. Technol. 43(3), 173–181, 2019 (published sensitivity 97 %,
-/// specificity 99.9 %). The differences between successive intervals, and between each interval and the
-/// median of eleven, are divided by 5.2 times their quartile deviation among the 91 around them (3.5 standard
-/// deviations of a normal distribution). If the quotient exceeds 1, the neighbours' differences decide
-/// whether a beat is ectopic, missed, extra or at the wrong place.
+/// specificity 99.9 %). Two series are computed: the differences between successive intervals, and the
+/// difference of each interval from the median of eleven intervals. Each value is divided by 5.2 times the
+/// quartile deviation of the 91 values around it (3.5 standard deviations of a normal distribution). If the
+/// quotient exceeds 1, the neighbouring values decide whether a beat is ectopic, missed, extra or misplaced.
 ///
-/// The published method is changed in four ways. An ectopic beat is searched one interval ahead, so that its
-/// first interval is not classified as another kind. Intervals of no kind are omitted instead of
-/// interpolated. The divisor is at least 20 ms, for intervals in coarse steps. The correction is repeated
-/// until nothing is found, at most four times.
+/// The published method is changed in four ways. Ectopic beats are searched for one interval ahead, so that
+/// the first interval of an ectopic beat is not classified as another kind. Unclassified outliers are
+/// omitted, not interpolated. The divisor is at least 20 ms, for intervals with a coarse resolution. The
+/// correction is repeated until nothing is found, at most four times.
 struct ArtefactCorrection: Sendable {
-  /// Whether an interval is kept.
+  /// Whether an interval is kept or omitted.
   private enum State: UInt8 {
     case kept
     case leftOut
@@ -45,26 +46,26 @@ struct ArtefactCorrection: Sendable {
   private static let leastMeasure = 0.02
   private static let passes = 4
 
-  /// The intervals, in seconds. Each array below has one element per interval.
+  /// Intervals of the run, in seconds. The arrays below have one element per interval.
   private var intervals = [Double](repeating: 0, count: capacity)
   private var states = [State](repeating: .kept, count: capacity)
   /// Differences from the previous interval, divided by `differenceMeasures`.
   private var differences = [Double](repeating: 0, count: capacity)
-  /// Distances from the median, doubled if below it, and divided by `distanceMeasures`.
+  /// Differences from the median, doubled if negative, and divided by `distanceMeasures`.
   private var distances = [Double](repeating: 0, count: capacity)
   private var medians = [Double](repeating: 0, count: capacity)
-  /// Divisors of the differences, in seconds.
+  /// Divisors of `differences`, in seconds.
   private var differenceMeasures = [Double](repeating: 0, count: capacity)
-  /// Divisors of the distances, in seconds.
+  /// Divisors of `distances`, in seconds.
   private var distanceMeasures = [Double](repeating: 0, count: capacity)
   private var neighbours = OrderedWindow(capacity: window + 1)
-  /// The intervals after correction.
+  /// Intervals after the correction, in seconds.
   private var corrected = [Double](repeating: 0, count: capacity)
   private var correctedStates = [State](repeating: .kept, count: capacity)
   private var correctedCount = 0
   private(set) var count = 0
 
-  /// Begins a new run of intervals.
+  /// Starts a new run of intervals.
   mutating func removeAll() { count = 0 }
 
   mutating func append(_ seconds: Double) {
@@ -80,9 +81,11 @@ struct ArtefactCorrection: Sendable {
   }
 
   /// Corrects the run.
+  ///
+  /// - Returns: the number of artefacts of each kind.
   mutating func correct() -> ArtefactCounts {
     var counts = ArtefactCounts()
-    // The quartiles of fewer intervals are not meaningful.
+    // With fewer intervals, quartiles are not meaningful.
     guard count >= Self.medianWindow else { return counts }
     for _ in 0..<Self.passes {
       measure()
@@ -116,12 +119,12 @@ struct ArtefactCorrection: Sendable {
     max(leastMeasure, scale * (window.quantile(0.75) - window.quantile(0.25)) / 2)
   }
 
-  /// The difference divided by its measure; 0 before the first interval and after the last.
+  /// Returns the normalised difference from the previous interval; 0 outside the run.
   private func difference(_ index: Int) -> Double { index > 0 && index < count ? differences[index] : 0 }
 
   // MARK: Kinds
 
-  /// Checks each interval once, and writes the corrected ones.
+  /// Checks each interval once, and writes the corrected intervals.
   private mutating func pass(_ counts: inout ArtefactCounts) {
     correctedCount = 0
     var index = 0
@@ -133,8 +136,8 @@ struct ArtefactCorrection: Sendable {
     count = correctedCount
   }
 
-  /// Whether the beat between this interval and the next is at the wrong place: the two intervals differ
-  /// much, and each differs as much from its other neighbour in the opposite direction.
+  /// Returns whether the beat between this interval and the next is ectopic. The two intervals then differ
+  /// strongly, and both differ from their other neighbours in the opposite direction.
   private func isEctopic(_ index: Int) -> Bool {
     guard index + 1 < count, states[index] == .kept, states[index + 1] == .kept else { return false }
     let own = difference(index + 1)
@@ -144,7 +147,9 @@ struct ArtefactCorrection: Sendable {
     return false
   }
 
-  /// - Returns: the number of intervals handled.
+  /// Copies or corrects an interval that does not begin with an ectopic beat.
+  ///
+  /// - Returns: the number of input intervals consumed.
   private mutating func treat(_ index: Int, _ counts: inout ArtefactCounts) -> Int {
     let seconds = intervals[index]
     guard states[index] == .kept, isOutlier(index) else {
@@ -182,6 +187,8 @@ struct ArtefactCorrection: Sendable {
   }
 
   /// Moves the beat between two intervals to the middle.
+  ///
+  /// - Returns: the number of input intervals consumed.
   private mutating func evenOut(_ index: Int, _ kind: inout Int) -> Int {
     let mean = (intervals[index] + intervals[index + 1]) / 2
     kind += 1
@@ -198,15 +205,15 @@ struct ArtefactCorrection: Sendable {
   }
 }
 
-/// The sorted values around a position in a series.
+/// Sorted window of values around a position in a series.
 private struct OrderedWindow: Sendable {
   private var values: [Double]
   private var count = 0
 
   init(capacity: Int) { values = [Double](repeating: 0, count: capacity) }
 
-  /// Calls `body` with the `width` values around each of the first `total` values. Near the ends, there are
-  /// fewer.
+  /// Calls `body` for each of the first `total` positions, with the `width` values around the position. Near
+  /// the ends of the series, the window has fewer values.
   mutating func slide(
     over series: [Double], _ total: Int, width: Int, _ body: (Int, borrowing OrderedWindow) -> Void
   ) {
@@ -220,7 +227,7 @@ private struct OrderedWindow: Sendable {
     }
   }
 
-  /// Returns a quantile, interpolated between the two nearest values.
+  /// Returns a quantile by linear interpolation between the two nearest values.
   func quantile(_ share: Double) -> Double {
     let place = share * Double(count - 1)
     let below = Int(place)

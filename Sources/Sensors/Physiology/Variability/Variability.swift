@@ -1,26 +1,27 @@
 public import BLEWire
 
-/// Variability of the intervals between the beats of a segment, by time and by frequency.
+/// Heart rate variability in a segment: time-domain and frequency-domain measures.
 ///
 /// Names and definitions follow the Task Force of the European Society of Cardiology and the North American
 /// Society of Pacing and Electrophysiology, Heart Rate Variability: Standards of Measurement, Circulation
 /// 93(5), 1043–1065, 1996; SD1 and SD2 follow Brennan, Palaniswami, Kamen, IEEE Trans. Biomed. Eng. 48(11),
-/// 1342–1347, 2001. Standard deviations are those of a sample (n − 1). Differences are computed only between
-/// successive intervals without a gap.
+/// 1342–1347, 2001. Standard deviations are sample standard deviations (n − 1). Differences are computed only
+/// between successive intervals without a gap.
 public struct Variability: Hashable, Sendable {
-  /// Reason why no variability can be computed from intervals.
+  /// Reason why the variability cannot be computed.
   public enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
     /// There are fewer good intervals than `needed`.
     case tooFewIntervals(count: Int, needed: Int)
-    /// The good intervals together are shorter than `needed`.
+    /// The sum of the good intervals is below `needed`.
     case tooShort(seconds: Double, needed: Double)
     /// The share of corrected or omitted intervals exceeds `Variability.largestCorrectedShare`.
     case tooManyCorrected(share: Double)
     /// The share of accepted intervals is below `Variability.leastAcceptedShare`.
     case fewAccepted(share: Double)
-    /// The share of intervals that differ from the previous one exceeds `Variability.largestIrregularShare`.
+    /// The share of intervals that differ from the previous interval by more than
+    /// `Variability.irregularChange` exceeds `Variability.largestIrregularShare`.
     case irregular(share: Double)
-    /// The intervals suddenly doubled or halved, and stayed at the new length, this number of times.
+    /// The intervals suddenly doubled or halved and kept their new length, `count` times.
     case leaps(count: Int)
     /// The share of time without good intervals exceeds `Variability.largestGapShare`.
     case gaps(share: Double)
@@ -52,15 +53,15 @@ public struct Variability: Hashable, Sendable {
     private static func perCent(_ share: Double) -> Int { Int((share * 100).rounded(.up)) }
   }
 
-  /// Power of the variation in two bands.
+  /// Spectral power of the variability in the bands LF and HF.
   ///
-  /// Method: a quadratic spline through the intervals at their times is sampled four times a second, and the
-  /// mean is subtracted. The spectrum is Welch's average of three Hann windows of half the segment,
-  /// overlapping by half (two windows where neurokit2 uses two), in steps of 1 / duration. The power is
-  /// integrated by the trapezoidal rule from a band's lower edge to below its upper edge. These are the
-  /// definitions of neurokit2 0.2's `hrv_frequency` (which samples 100 times a second and by default returns
-  /// powers as shares of the largest). heartpy and other programs use other windows and splines, and their
-  /// powers differ by tens of per cent.
+  /// Method: the intervals are interpolated by a quadratic spline and sampled four times a second, and the
+  /// mean is subtracted. The power spectral density is estimated by Welch's method with three Hann windows
+  /// (two if neurokit2 uses two). Each window is half the segment, and windows overlap by half. The frequency
+  /// step is 1 / duration. The power is integrated by the trapezoidal rule from a band's lower edge to below
+  /// its upper edge. These are the definitions of neurokit2 0.2's `hrv_frequency` (which samples 100 times a
+  /// second and by default returns powers as shares of the largest). heartpy and other programs use other
+  /// windows and splines, and their powers differ by tens of per cent.
   @frozen public struct Spectrum: Hashable, Sendable, BitwiseCopyable {
     /// Power from 0.04 to 0.15 Hz, in ms².
     public let lowFrequency: Double
@@ -72,28 +73,28 @@ public struct Variability: Hashable, Sendable {
   }
 
   public static let leastCount = 30
-  /// Minimum duration of the time-domain measures, in seconds.
+  /// Minimum total of the good intervals for any result, in seconds.
   public static let leastSeconds = 60.0
-  /// Minimum duration of the spectrum, in seconds. LF has waves of 25 s, and a window of Welch's method is
-  /// half of the duration.
+  /// Minimum duration of a segment for the spectrum, in seconds. LF contains waves with periods of up to 25
+  /// s, and Welch's windows last half of the segment.
   public static let leastSpectrumSeconds = 240.0
-  /// Maximum share of corrected intervals, as usual for the correction method. Up to this share, RMSSD still
-  /// represents the heart.
+  /// Maximum share of corrected intervals, as usual for the correction method. Up to this share, RMSSD is
+  /// still accurate.
   public static let largestCorrectedShare = 0.05
-  /// Minimum share of accepted intervals, because the variability in the rest of the time may differ.
+  /// Minimum share of accepted intervals. If it is lower, the variability in the remaining time may differ.
   public static let leastAcceptedShare = 2.0 / 3
-  /// Maximum relative change of an interval by breathing or by the nerves of the heart: Malik et al., Eur.
-  /// Heart J. 10(12), 1060-1074, 1989, exclude larger changes.
+  /// Maximum relative change between successive intervals in a regular rhythm: Malik et al., Eur. Heart J.
+  /// 10(12), 1060-1074, 1989, exclude larger changes.
   public static let irregularChange = 0.2
-  /// Maximum share of irregular changes. It equals the share that may be corrected.
+  /// Maximum share of irregular changes. Equals the maximum share of corrected intervals.
   public static let largestIrregularShare = largestCorrectedShare
-  /// Share of irregular changes above which the rhythm is not a regular one with single ectopic beats: one
-  /// ectopic beat in ten changes three intervals.
+  /// Share of irregular changes above which the rhythm is irregular, not a regular rhythm with ectopic beats.
+  /// If one beat in ten is ectopic, three intervals in ten change.
   public static let clearlyIrregularShare = 1.0 / 3
-  /// Maximum ratio between the medians of five intervals and of the next five. A larger ratio means that the
-  /// detector began to miss every second beat, not that the heart rate changed.
+  /// Maximum ratio between the medians of five intervals and of the next five intervals. A larger ratio means
+  /// that the detector began or stopped missing every second beat, not that the heart rate changed.
   public static let leapRatio = 1.6
-  /// Maximum share of gaps for the spectrum, in which gaps are bridged.
+  /// Maximum share of gaps for the spectrum. The gaps are filled by linear interpolation.
   public static let largestGapShare = 0.1
 
   /// Number of intervals used.
@@ -105,9 +106,9 @@ public struct Variability: Hashable, Sendable {
   public let successiveMilliseconds: Double
   /// pNN50: share of pairs of successive intervals that differ by more than 50 ms, 0 … 1.
   public let over50Share: Double
-  /// SD1: deviation across the diagonal of the Poincaré plot.
+  /// SD1: standard deviation across the diagonal of the Poincaré plot, in milliseconds.
   public let sd1Milliseconds: Double
-  /// SD2: deviation along the diagonal.
+  /// SD2: standard deviation along the diagonal of the Poincaré plot, in milliseconds.
   public let sd2Milliseconds: Double
   public let spectrum: Result<Spectrum, Refusal>
 
@@ -115,7 +116,11 @@ public struct Variability: Hashable, Sendable {
   /// SD1/SD2.
   public var sdRatio: Double { sd1Milliseconds / sd2Milliseconds }
 
-  /// - Parameter intervals: at least `leastCount` intervals.
+  /// Computes the time-domain measures.
+  ///
+  /// - Parameters:
+  ///   - intervals: at least `leastCount` intervals.
+  ///   - spectrum: the frequency-domain measures, or the reason why they are missing.
   init(_ intervals: Span<NormalInterval>, spectrum: Result<Spectrum, Refusal>) {
     var (all, differences, sums) = (Moments(), Moments(), Moments())
     var (squares, over50) = (0.0, 0)
@@ -126,7 +131,7 @@ public struct Variability: Hashable, Sendable {
       let before = 1000 * intervals[index - 1].seconds
       let difference = value - before
       squares += difference * difference
-      // Tolerates the rounding error of the sum at 50 ms.
+      // Tolerates the rounding error of a difference of 50 ms.
       if abs(difference) > 50 + 1e-6 { over50 += 1 }
       differences.add(difference * 0.5.squareRoot())
       sums.add((value + before) * 0.5.squareRoot())
@@ -143,36 +148,37 @@ public struct Variability: Hashable, Sendable {
   }
 }
 
-/// Results of five minutes, or of the available part.
+/// Results of a segment: five minutes, or less at the end of the stream.
 public struct VariabilitySegment: Hashable, Sendable {
   public var start: ReceiveTime
   /// End of the segment: five minutes after its start, or the end of the last interval.
   public var end: ReceiveTime
   /// Number of intervals received, good or not.
   public var intervals: Int
-  /// Number of intervals that the source did not accept, or that are impossible for a heart.
+  /// Number of intervals that the source did not accept or that are outside
+  /// `VariabilityMeter.intervalSeconds`.
   public var unaccepted: Int
   public var artefacts: ArtefactCounts
-  /// Among the accepted intervals that follow another one, share of those that differ from it by more than
-  /// `Variability.irregularChange` times its length, before correction: 0 … 1; `nil` if there is no such
-  /// pair. It detects an irregular rhythm of any cause: the heart, or missed beats.
+  /// Share of accepted intervals that differ from the previous interval by more than
+  /// `Variability.irregularChange`, before correction: 0 … 1. `nil` if there is no pair of successive
+  /// intervals. A high share means an irregular heart rhythm or missed beats.
   public var irregularShare: Double?
-  /// Number of times that the intervals suddenly doubled or halved, and stayed at the new length
+  /// Number of times that the intervals suddenly doubled or halved and kept their new length
   /// (`Variability.leapRatio`).
   public var leaps: Int
   public var result: Result<Variability, Variability.Refusal>
 }
 
-/// An interval between two normal beats, measured or corrected.
+/// Interval between two normal beats, measured or corrected.
 struct NormalInterval: Sendable, BitwiseCopyable {
-  /// End of the interval, in seconds since the start of the segment's first interval.
+  /// End of the interval, in seconds since the start of the segment.
   var end: Double
   var seconds: Double
   /// Whether the interval begins with the beat that ends the previous interval.
   var isContinued: Bool
 }
 
-/// Mean and deviation of a sample (Welford 1962).
+/// Running mean and sample standard deviation (Welford 1962).
 private struct Moments {
   private(set) var count = 0
   private(set) var mean = 0.0

@@ -1,33 +1,33 @@
 public import BLEWire
 
-/// Measures the variability of intervals from any source in segments of five minutes. It allocates only at
-/// the start, and uses the same memory for a day as for an hour.
+/// Measures heart rate variability from intervals of any source, in segments of five minutes. Memory is
+/// constant and allocated only in the initializer.
 ///
 /// A segment begins with the first interval after the previous segment. An interval belongs to the segment in
 /// which it ends. Intervals that the source does not accept, or that are shorter than 0.2 s or longer than 3
-/// s, interrupt the run of intervals as a lost packet does: nothing is computed across them. Each run is
-/// corrected separately (`ArtefactCounts`). If the intervals are insufficient, there is a
-/// `Variability.Refusal` instead of values.
+/// s, interrupt the run of intervals, as a lost packet does. Nothing is computed across an interruption. Each
+/// run is corrected separately (`ArtefactCounts`). If the intervals are insufficient, the result is a
+/// `Variability.Refusal`.
 ///
-/// Pulse intervals of a finger or wrist vary a little more than those of an electrocardiogram, mostly at high
-/// frequencies (Schäfer, Vagedes, Int. J. Cardiol. 166(1), 15–29, 2013). This is a measurement of intervals,
-/// not medical advice.
+/// Pulse intervals from a finger or wrist vary slightly more than those of an electrocardiogram, mostly at
+/// high frequencies (Schäfer, Vagedes, Int. J. Cardiol. 166(1), 15–29, 2013). The results are not medical
+/// advice.
 public struct VariabilityMeter: Sendable {
   public static let segmentSeconds = 300.0
   public static let intervalSeconds = 0.2...3.0
-  /// Maximum distance between an interval's end and the end predicted by previous intervals. An interval
-  /// beyond it does not continue them. Straps send intervals late and several at once, but not by this much.
+  /// Maximum difference between an interval's reported end and the sum of the previous intervals, in seconds.
+  /// A larger difference starts a new run. Straps send intervals late and several at once, but not that late.
   public static let largestDriftSeconds = 3.0
   private static let capacity = ArtefactCorrection.capacity
-  /// Number of intervals before and after a leap that are compared. Their median tolerates two beats too many
-  /// or too few.
+  /// Number of intervals before and after a possible leap whose medians are compared. The median tolerates
+  /// two wrong intervals.
   private static let leapIntervals = 5
 
   /// Good intervals of the segment, in seconds.
   private var intervals = [Double](repeating: 0, count: capacity)
-  /// Ends of these intervals, in seconds.
+  /// End of each good interval, in seconds since the start of the segment.
   private var ends = [Double](repeating: 0, count: capacity)
-  /// Whether a run begins with each of these intervals.
+  /// Whether each good interval begins a run.
   private var begins = [Bool](repeating: false, count: capacity)
   private var count = 0
   private var total = 0
@@ -35,7 +35,8 @@ public struct VariabilityMeter: Sendable {
   /// Start of the segment, in nanoseconds since the Unix epoch.
   private var start: Int64?
   private var latest: Int64 = 0
-  /// End of the last interval in seconds since the start, computed by adding up the intervals of its run.
+  /// End of the last interval in seconds since the segment's start: the end of its run's first interval plus
+  /// the later intervals.
   private var runEnd: Double?
   private var correction = ArtefactCorrection()
   private var normal: [NormalInterval]
@@ -48,7 +49,7 @@ public struct VariabilityMeter: Sendable {
 
   /// Processes a beat of an electrocardiogram with its interval.
   ///
-  /// - Returns: the previous segment, if it ended.
+  /// - Returns: the previous segment, if it ended before this interval.
   public mutating func take(_ beat: ECGBeat) -> VariabilitySegment? {
     take(beat.interval, end: beat.time, isAccepted: beat.isAccepted)
   }
@@ -62,10 +63,10 @@ public struct VariabilityMeter: Sendable {
   ///
   /// - Parameters:
   ///   - seconds: time between two beats; `nil` for a beat whose interval is unknown.
-  ///   - end: time of the second beat on any clock. An accuracy of a second or two is sufficient, because the
-  ///     ends of successive intervals are computed from their lengths.
+  ///   - end: time of the second beat on any clock, accurate to a second or two. The ends within a run are
+  ///     computed from the lengths of the intervals.
   ///   - isAccepted: whether the source trusts the interval.
-  /// - Returns: the previous segment, if it ended.
+  /// - Returns: the previous segment, if it ended before this interval.
   public mutating func take(
     _ seconds: Double?, end: ReceiveTime, isAccepted: Bool = true
   ) -> VariabilitySegment? {
@@ -79,13 +80,13 @@ public struct VariabilityMeter: Sendable {
     if let start, Double(end.nanoseconds &- start) / 1e9 > Self.segmentSeconds {
       closed = close(isWhole: true)
     } else if start != nil, Double(latest) - Double(end.nanoseconds) > Self.largestDriftSeconds * 1e9 {
-      // The clock was set back, so the time between is unknown.
+      // The clock was set back, so the elapsed time is unknown.
       closed = close(isWhole: false)
       interrupt()
     }
     if start == nil { latest = end.nanoseconds }
     if start == nil {
-      // Without a gap, the next segment begins at the end of the last one.
+      // Without a gap, the next segment begins at the end of the previous segment.
       start =
         closed.flatMap {
           let pause = Double(began) - Double($0.end.nanoseconds)
@@ -110,10 +111,10 @@ public struct VariabilityMeter: Sendable {
     return closed
   }
 
-  /// Marks a loss of intervals: the next one does not follow the last.
+  /// Marks a loss of intervals. The next interval begins a new run.
   public mutating func interrupt() { runEnd = nil }
 
-  /// Returns the last segment at the end of the stream; `nil` if it has not begun.
+  /// Ends the stream and returns the last segment; `nil` if the last segment has no interval.
   public mutating func finish() -> VariabilitySegment? { start == nil ? nil : close(isWhole: false) }
 
   // MARK: Segments
@@ -128,7 +129,7 @@ public struct VariabilityMeter: Sendable {
       unaccepted: unaccepted, artefacts: artefacts,
       irregularShare: rhythm.irregularShare, leaps: rhythm.leaps,
       result: result(kept, artefacts, rhythm, seconds: Double(end &- start) / 1e9))
-    // The next segment's clock begins at the end of this one, in the middle of a run.
+    // Moves the end of the run to the next segment's time scale.
     if let runEnd { self.runEnd = runEnd - Double(end &- start) / 1e9 }
     (count, total, unaccepted) = (0, 0, 0)
     self.start = nil
@@ -137,7 +138,8 @@ public struct VariabilityMeter: Sendable {
 
   private typealias Rhythm = (irregularShare: Double?, leaps: Int)
 
-  /// Regularity of successive good intervals, before correction.
+  /// Share of irregular changes between successive good intervals, and number of leaps, both before
+  /// correction.
   private var rhythm: Rhythm {
     var (pairs, irregular, leaps, runStart, lastLeap) = (0, 0, 0, 0, 0)
     let reach = Self.leapIntervals
@@ -156,7 +158,7 @@ public struct VariabilityMeter: Sendable {
     return (pairs > 0 ? Double(irregular) / Double(pairs) : nil, leaps)
   }
 
-  /// The median of `leapIntervals` intervals.
+  /// Returns the median of `leapIntervals` intervals.
   private func median(from start: Int) -> Double {
     for place in start..<start + Self.leapIntervals {
       var (smaller, equal) = (0, 0)
@@ -170,7 +172,9 @@ public struct VariabilityMeter: Sendable {
     return intervals[start]
   }
 
-  /// Corrects run by run, and returns the number of normal intervals.
+  /// Corrects the intervals run by run.
+  ///
+  /// - Returns: the number of normal intervals, and the number of artefacts.
   private mutating func correct() -> (kept: Int, ArtefactCounts) {
     var artefacts = ArtefactCounts()
     var kept = 0
@@ -220,7 +224,7 @@ public struct VariabilityMeter: Sendable {
     if let irregular = rhythm.irregularShare, irregular > Variability.largestIrregularShare {
       return .failure(.irregular(share: irregular))
     }
-    // A copy for this call, because a span of a property would keep exclusive access to `self`.
+    // Copy the array, because a span of the property would keep exclusive access to `self`.
     let normal = normal
     let intervals = normal.span.extracting(..<kept)
     let spectrum = powers(intervals, covered: covered, of: seconds)

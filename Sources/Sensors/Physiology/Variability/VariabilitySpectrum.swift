@@ -1,27 +1,29 @@
-/// Computes the power of the intervals' variation by frequency. `Variability.Spectrum` documents the method.
-/// It allocates only at the start.
+/// Computes the spectral power of heart rate variability (LF and HF). `Variability.Spectrum` documents the
+/// method. Memory is allocated only in the initializer.
 struct VariabilitySpectrum: Sendable {
   private static let rate = 4.0
   private static let low = 0.04
   private static let middle = 0.15
   private static let high = 0.4
-  /// Distance in seconds between points in a gap, which is bridged by a straight line.
+  /// Spacing of the points that fill a gap by linear interpolation, in seconds.
   private static let bridgeSeconds = 1.0
 
-  /// Times of the points that the spline joins, in seconds.
+  /// Times of the spline's data points, in seconds.
   private var times: [Double]
-  /// Values of these points, in milliseconds.
+  /// Intervals at the spline's data points, in milliseconds.
   private var values: [Double]
   private var count = 0
-  /// Coefficients of the spline, and buffers to compute them.
+  /// Coefficients of the spline, and working memory to compute them.
   private var coefficients: [Double]
   private var factors: [Double]
   private var samples: [Double]
   private var weights: [Double]
 
+  /// Allocates the memory.
+  ///
   /// - Parameters:
-  ///   - points: maximum number of points of the spline.
-  ///   - seconds: maximum length of a segment.
+  ///   - points: maximum number of data points.
+  ///   - seconds: maximum length of a segment, in seconds.
   init(points: Int, seconds: Double) {
     times = [Double](repeating: 0, count: points)
     (values, coefficients, factors) = (times, times, times)
@@ -29,7 +31,9 @@ struct VariabilitySpectrum: Sendable {
     weights = samples
   }
 
-  /// - Parameter intervals: intervals with at least 30 s from the first end to the last.
+  /// Computes the spectrum of a segment.
+  ///
+  /// - Parameter intervals: intervals with at least 30 s from the end of the first to the end of the last.
   mutating func measure(_ intervals: Span<NormalInterval>) -> Variability.Spectrum {
     count = 0
     for index in intervals.indices {
@@ -41,11 +45,10 @@ struct VariabilitySpectrum: Sendable {
     return power(sample(times[count - 1] - times[0]), Windows(from: times[0], to: times[count - 1]))
   }
 
-  /// The windows into which neurokit2 divides the time. neurokit2 uses 100 values per second. Their number
-  /// decides whether the edge of a band is a step of the spectrum and whether a third window fits, so it is
-  /// computed in exactly the same way here.
+  /// The windows of Welch's method, computed exactly as neurokit2 computes them with its 100 values per
+  /// second. The number of values decides where the bands end and whether a third window fits.
   private struct Windows {
-    /// The inverse of the spectrum's step, in seconds.
+    /// Reciprocal of the frequency step, in seconds.
     let period: Double
     let count: Int
 
@@ -75,9 +78,9 @@ struct VariabilitySpectrum: Sendable {
 
   // MARK: The spline
 
-  /// Fits a quadratic spline through the points, with knots halfway between them except for the first two and
-  /// the last two (de Boor, A Practical Guide to Splines, 1978, chapters 10 and 13). Each point affects three
-  /// coefficients.
+  /// Fits an interpolating quadratic spline, with knots halfway between the points except for the first two
+  /// and the last two (de Boor, A Practical Guide to Splines, 1978, chapters 10 and 13). Each point affects
+  /// three coefficients.
   private mutating func fitSpline() {
     let last = count - 1
     coefficients[0] = values[0]
@@ -94,14 +97,14 @@ struct VariabilitySpectrum: Sendable {
     }
   }
 
-  /// Start of piece `index` of the spline.
+  /// Returns the start of piece `index` of the spline.
   private func knot(_ index: Int) -> Double {
     if index <= 0 { return times[0] }
     if index >= count - 2 { return times[count - 1] }
     return (times[index] + times[index + 1]) / 2
   }
 
-  /// Returns the three polynomials that are not zero in a piece.
+  /// Returns the values of the three B-splines that are not zero in a piece.
   private func basis(at time: Double, piece: Int) -> (Double, Double, Double) {
     let (before, start, end, after) = (knot(piece - 1), knot(piece), knot(piece + 1), knot(piece + 2))
     let falling = (end - time) * (end - time) / ((end - before) * (end - start))
@@ -109,7 +112,9 @@ struct VariabilitySpectrum: Sendable {
     return (falling, 1 - falling - rising, rising)
   }
 
-  /// Samples the spline, and subtracts the mean.
+  /// Samples the spline and subtracts the mean.
+  ///
+  /// - Returns: the number of samples.
   private mutating func sample(_ duration: Double) -> Int {
     let taken = min(samples.count, Int(duration * Self.rate + 1e-9) + 1)
     var piece = 0
@@ -143,8 +148,7 @@ struct VariabilitySpectrum: Sendable {
     while Double(step) < Self.high * period {
       let density = density(step: step, windows, width, taken) * 2 / (Self.rate * squares)
       let isHigh = Double(step) >= Self.middle * period
-      // The bands are separate: the area between one band's last step and the next one's first step is not
-      // counted.
+      // The area between the last step of LF and the first step of HF belongs to neither band.
       if isHigh, Double(step - 1) < Self.middle * period { before = nil }
       if let before {
         let area = (before + density) / 2 / period
@@ -156,8 +160,8 @@ struct VariabilitySpectrum: Sendable {
     return Variability.Spectrum(lowFrequency: low, highFrequency: high)
   }
 
-  /// Returns the squared magnitude at a step: the mean of the windows, of which the second is in the middle
-  /// and the third at the end.
+  /// Returns the squared magnitude of the spectrum at a frequency step, as the mean over the windows. The
+  /// second window is in the middle, the third at the end.
   private func density(step: Int, _ windows: Windows, _ width: Int, _ taken: Int) -> Double {
     let turn = sineAndCosine(turns: Double(step) / windows.period / Self.rate)
     var sum = 0.0
