@@ -1,11 +1,11 @@
-/// Finds pauses among the first ticks that are not followed by a burst, because ticks were dropped, while the
-/// rate is still unknown.
+/// Finds pauses in which ticks were dropped among the first ticks of a stream, while the rate is still
+/// unknown.
 ///
-/// After a delay on the link, the waiting ticks arrive in a burst; after a drop, they do not. The rate is
-/// determined from the ticks after the last pause. It then gives a range for the number of missing ticks in
-/// each pause.
+/// After a delay on the link, the waiting ticks arrive in a burst; after a drop, there is no burst. The rate
+/// is computed from the ticks after the last pause. The rate then gives a range for the number of missing
+/// ticks in each pause.
 struct EarlyPauses: Sendable {
-  /// A pause: the index of the tick after it, and bounds of the number of ticks missing in it.
+  /// Pause: index of the first tick after it, and bounds of the number of ticks missing in it.
   struct Pause: Sendable {
     var place: Int
     var least = 0
@@ -13,34 +13,35 @@ struct EarlyPauses: Sendable {
   }
 
   static let limit = 8
-  /// A pause is examined if it is longer than `shortest` (nanoseconds), longer than `fewestEvents` times the
-  /// usual event interval, and longer than either `fewestPeriods` periods or a period plus `late`
-  /// (nanoseconds).
+  /// Minimum length of an examined pause. It must be longer than `shortest` nanoseconds, longer than
+  /// `fewestEvents` times the usual time between events, and longer than either `fewestPeriods` periods or a
+  /// period plus `late` nanoseconds.
   private static let shortest = 80_000_000.0
   private static let fewestPeriods = 2.5
   private static let late = 150_000_000.0
   private static let fewestEvents = 1.2
-  /// Minimum share of a pause's ticks that must follow in a burst if the pause was a delay.
+  /// Minimum share of a pause's ticks that must follow in a burst for the pause to be a delay.
   private static let shareAfter = 0.8
-  /// Share of the total time above which a pause is subtracted from the mean period.
+  /// Share of the total time above which a pause is subtracted before the mean period is computed.
   private static let largestShareOfMean = 0.1
-  /// Assumed relative error of a period whose uncertainty is unknown.
+  /// Assumed relative error of a period with unknown uncertainty.
   private static let largestShare = 0.05
-  /// Time in which delayed ticks may arrive, in usual event intervals.
+  /// Maximum time until delayed ticks arrive, as a multiple of the usual time between events.
   private static let eventsAfter = 5.0
-  /// Minimum pause between ticks of different events, in nanoseconds.
+  /// Minimum time between ticks of different connection events, in nanoseconds.
   private static let event = 4_000_000.0
   /// Timestamp jitter from radio and host, in nanoseconds.
   private static let jitter = 1_000_000.0
-  /// Number of events of which one is assumed to be as punctual as the most punctual event of all.
+  /// Assumption about lateness: among this number of events, one is as little late as the least late event of
+  /// all.
   private static let events = 3.0
-  /// Maximum deviation, as a share, at which interval and period count as multiples of each other. A drift
-  /// can then make all events after a pause late.
+  /// Maximum relative deviation at which interval and period count as multiples of each other. A drift can
+  /// then make all events after a pause late.
   private static let inStep = 0.03
 
   private(set) var found: [Pause] = []
   private var steps: [Double] = []
-  /// Times of the ticks since the first one, in nanoseconds.
+  /// Times of the ticks since the first tick, in nanoseconds.
   private var times: [Double] = []
   private var first: Int64 = 0
 
@@ -61,7 +62,7 @@ struct EarlyPauses: Sendable {
     times.append(Double(time &- first))
   }
 
-  /// Finds pauses and stores them in `found`, without the numbers of missing ticks.
+  /// Finds pauses and stores them in `found`. The numbers of missing ticks are not set yet.
   mutating func find() {
     let count = times.count
     found.removeAll(keepingCapacity: true)
@@ -73,7 +74,8 @@ struct EarlyPauses: Sendable {
     }
     guard steps.count >= 8 else { return }
     let usual = medianStep()
-    // The mean period is too long because it includes the pauses; they are subtracted as they are found.
+    // The mean period includes the pauses, so it is too long at first. The pauses found are subtracted step
+    // by step.
     var period = times[count - 1] / Double(count - 1)
     for _ in 0..<3 {
       found.removeAll(keepingCapacity: true)
@@ -93,8 +95,8 @@ struct EarlyPauses: Sendable {
     }
   }
 
-  /// Returns the median of `steps`, and reorders them. Hoare's selection does not allocate, unlike `sort`;
-  /// without optimisation, `swapAt` would.
+  /// Returns the median of `steps` and reorders them. Hoare's selection algorithm does not allocate, unlike
+  /// `sort`. `swapAt` would allocate without optimisation.
   private mutating func medianStep() -> Double {
     let middle = steps.count / 2
     var (low, high) = (0, steps.count - 1)
@@ -115,9 +117,9 @@ struct EarlyPauses: Sendable {
     return steps[middle]
   }
 
-  /// Whether delayed ticks arrive in a burst after a pause.
+  /// Returns whether delayed ticks arrive in a burst after a pause.
   private func isMadeUpFor(_ pause: Double, _ place: Int, _ period: Double, _ usual: Double) -> Bool {
-    // If ticks were dropped in a long pause, it made the mean period too long.
+    // If ticks were dropped in a long pause, the mean period is too long.
     let isLong = pause > Self.largestShareOfMean * times[times.count - 1]
     let without = isLong ? period - (pause - max(usual, period)) / Double(times.count - 1) : period
     var last = place
@@ -130,14 +132,14 @@ struct EarlyPauses: Sendable {
     return false
   }
 
-  /// Determines the numbers of missing ticks, and keeps only the pauses in which ticks are certainly missing.
+  /// Sets the numbers of missing ticks, and removes the pauses in which possibly no tick is missing.
   ///
   /// - Parameters:
-  ///   - period: nanoseconds between ticks, from the ticks after the last pause.
-  ///   - uncertainty: relative uncertainty of `period`; `nil` if it is unknown, so that it is also unknown
-  ///     whether ticks are missing.
-  ///   - interval: nanoseconds between connection events.
-  /// - Returns: the number of ticks that may be missing in the other pauses.
+  ///   - period: tick period in nanoseconds, computed from the ticks after the last pause.
+  ///   - uncertainty: relative uncertainty of `period`; `nil` if unknown. It is then also unknown whether
+  ///     ticks are missing.
+  ///   - interval: connection interval in nanoseconds.
+  /// - Returns: the number of ticks that may be missing in the removed pauses.
   mutating func measure(period: Double, uncertainty: Double?, interval: Double) -> Int {
     let ratio = max(interval / period, period / interval)
     let isInStep = abs(ratio - ratio.rounded()) <= Self.inStep * ratio
@@ -166,13 +168,16 @@ struct EarlyPauses: Sendable {
         kept += 1
       }
     }
-    // Without optimisation, `removeAll(where:)` would allocate.
+    // `removeAll(where:)` would allocate without optimisation.
     while found.count > kept { found.removeLast() }
     return doubtful
   }
 
-  /// Time at which a tick would have arrived according to the most punctual tick of a range, in nanoseconds
-  /// since the first tick; the time between the two ticks; and the number of events in the range.
+  /// Finds the least late tick of a range, and computes from it when the tick at `place` would have arrived
+  /// without delay.
+  ///
+  /// - Returns: this time, in nanoseconds since the first tick; the time between the two ticks, in
+  ///   nanoseconds; and the number of connection events in the range.
   private func edge(
     _ places: Range<Int>, at place: Int, _ period: Double
   ) -> (time: Double, reach: Double, events: Double) {

@@ -1,66 +1,67 @@
-/// Detects whether the sensor dropped some of its first ticks, while its rate and the link are unknown.
+/// Detects whether the sensor dropped some of its first ticks, while its rate and the link are still unknown.
 ///
-/// A sensor that sometimes drops ticks looks like a slower one whose ticks are late. The hypothesis with the
-/// shorter description is chosen (minimum description length; Rissanen, Modeling by shortest data
-/// description, Automatica 14, 465–471, 1978). The description contains the event of each drop and, for each
-/// connection event, the number of available ticks that it held back. Periods are tested from that of the
-/// slower sensor downwards. The period of the sensor is the one with the shortest description of the
-/// lateness, in eighths of a period.
+/// A sensor that sometimes drops ticks looks like a slower sensor whose ticks are late. The hypothesis with
+/// the shorter description is chosen (minimum description length; Rissanen, Modeling by shortest data
+/// description, Automatica 14, 465–471, 1978). The description contains the connection event of each drop
+/// and, for each event, the number of available ticks that were not delivered. Candidate periods start at
+/// that of the slower sensor and decrease. Among the periods with nearly the shortest description, the one
+/// with the shortest description of the lateness, in eighths of a period, is chosen.
 ///
-/// Memory is fixed and allocated at the start. Loops use indices because a loop over elements allocates in
-/// unoptimised builds.
+/// Memory is fixed and allocated in the initializer. Loops use indices, because a loop over elements
+/// allocates in unoptimised builds.
 struct FirstTicks: Sendable {
-  /// Maximum number of ticks that are examined.
+  /// Maximum number of examined ticks.
   static let limit = 1_024
   private static let eventLimit = 256
   private static let leastEvents = 16
-  /// Number of events at the end that are not decided, because their successors are unknown.
+  /// Number of last events that are not decided, because the events after them are unknown.
   private static let openEvents = 6
   /// Maximum share of ticks that a sensor drops.
   private static let largestShare = 0.06
-  /// Cost of the hypothesis that the sensor drops ticks. All costs are in natural units of information.
+  /// Cost of the hypothesis that the sensor drops ticks. All costs are in nats.
   private static let priorCost = 10.0
-  /// Difference between costs below which they are equally likely.
+  /// Maximum difference between costs that count as equal.
   private static let margin = 8.0
-  /// Minimum saving by assuming drops, if there are many ticks.
+  /// Minimum saving for drops to be accepted when all `limit` ticks are available.
   private static let proof = 40.0
-  /// Minimum saving, as a share of the cost without drops.
+  /// Minimum saving, as a share of the cost without drops, when all `limit` ticks are available.
   private static let shareOfProof = 0.55
-  /// Minimum saving by assuming drops, in the first seconds.
+  /// Minimum saving for drops to be accepted in the first seconds.
   private static let firstProof = 25.0
   private static let leastPlaces = 3
-  /// Relative range within which distances between drops count as even.
+  /// Maximum relative difference between distances that count as equal.
   private static let evenness = 0.3
-  /// Number of distances from which `largestShareEven` applies.
+  /// Minimum number of distances for `largestShareEven` to apply.
   private static let leastDistances = 6
-  /// Maximum share of similar distances. A larger share indicates a drift of the clock.
+  /// Maximum share of equal distances between drops. A larger share indicates clock drift.
   private static let largestShareEven = 0.6
   private static let binsOfPeriod = 8
   private static let binLimit = 8 * binsOfPeriod
-  /// Possible starts of the line after the most punctual tick, in periods.
+  /// Tested starts of the line after the start given by the least late tick, in periods.
   private static let phases: InlineArray<2, Double> = [0, 0.25]
 
   /// Timestamps in nanoseconds.
   private(set) var stamps: [Int64] = []
-  /// Tick numbers as known so far.
+  /// Tick numbers known so far.
   private(set) var numbers: [Int] = []
-  /// Number of missing ticks up to each position, in addition to those included in its number.
+  /// Number of newly detected missing ticks up to each position. They are not included in the tick numbers
+  /// yet.
   private(set) var before: [Int] = []
-  /// Time of each tick since the first one, in nanoseconds.
+  /// Time of each tick since the first tick, in nanoseconds.
   private var times: [Double] = []
-  /// Number of each tick since the first one.
+  /// Number of each tick since the first tick.
   private var indices: [Double] = []
-  /// Index of the last tick of each event.
+  /// Index of the last tick of each connection event.
   private var lasts: [Int] = []
-  /// Lateness of each event, in eighths of a period.
+  /// Lateness of each connection event, in eighths of a period.
   private var lateness = [Int](repeating: 0, count: eventLimit)
-  /// Whole periods of lateness that persist in all later events: dropped ticks.
+  /// Number of dropped ticks up to each event: whole periods of lateness that remain in all later events.
   private var floors = [Int](repeating: 0, count: eventLimit)
   /// Costs of all candidates.
   private var costs: [Cost] = []
-  /// Numbers of ticks between drops.
+  /// Distances between drops, in ticks.
   private var distances: [Double] = []
-  /// Number of events by lateness.
+  /// Number of events by lateness, in eighths of a period beyond the dropped ticks.
   private var histogram = [Int](repeating: 0, count: binLimit)
 
   init() {
@@ -75,7 +76,7 @@ struct FirstTicks: Sendable {
   }
 
   var count: Int { stamps.count }
-  /// Number of ticks from the first one to the end of the last event.
+  /// Number of ticks from the first tick to the end of the last event.
   private var span: Double { lasts.isEmpty ? 0 : indices[lasts[lasts.count - 1]] }
 
   mutating func removeAll() {
@@ -83,7 +84,7 @@ struct FirstTicks: Sendable {
     numbers.removeAll(keepingCapacity: true)
   }
 
-  /// Processes the next tick. Ignored after `limit` ticks.
+  /// Processes the next tick. Ticks after the first `limit` are ignored.
   mutating func take(_ time: Int64, at number: Int) {
     guard count < Self.limit else { return }
     stamps.append(time)
@@ -93,14 +94,14 @@ struct FirstTicks: Sendable {
   /// Detects dropped ticks. If there are any, sets `before` to the number of drops up to each position.
   ///
   /// - Parameters:
-  ///   - slow: period, in nanoseconds, that was fitted on the assumption that no ticks were dropped.
-  ///   - isPause: whether a pause of this many nanoseconds separates two events.
-  /// - Returns: the period in nanoseconds, and the first position that cannot be decided because it is too
-  ///   near the end; `nil` if nothing was dropped.
+  ///   - slow: fitted period in nanoseconds, if no ticks were dropped.
+  ///   - isPause: returns whether a pause of this many nanoseconds separates two connection events.
+  /// - Returns: the period in nanoseconds, and the first undecided position, because it is too near the end;
+  ///   `nil` if nothing was dropped.
   mutating func drops(period slow: Double, isPause: (Int64) -> Bool) -> (period: Double, end: Int)? {
     measure(isPause)
     guard lasts.count >= Self.leastEvents, span <= Double(2 * Self.limit) else { return nil }
-    // If no event holds anything back, there are no drops to detect.
+    // If no event is late by a period, there are no drops to detect.
     var withoutDrops = Double.infinity
     for place in Self.phases.indices { withoutDrops = min(withoutDrops, cost(slow, Self.phases[place]).held) }
     guard withoutDrops > 0 else { return nil }
@@ -133,9 +134,9 @@ struct FirstTicks: Sendable {
     return (best.period, lasts[lasts.count - Self.openEvents - 1] + 1)
   }
 
-  /// Whether at least three positions have drops, at uneven distances. A clock that drifts against the
-  /// controller's, or a burst that the link delayed, also looks like drops. Those of a drift are evenly
-  /// spaced, except where a tick was dropped as well.
+  /// Returns whether drops occur at three or more places with uneven distances. Clock drift, and a burst
+  /// after a delay on the link, look like drops. The jumps of a drift are evenly spaced, except where a tick
+  /// was dropped too.
   private mutating func areUneven() -> Bool {
     distances.removeAll(keepingCapacity: true)
     var last = 0.0
@@ -164,8 +165,8 @@ struct FirstTicks: Sendable {
     times.removeAll(keepingCapacity: true)
     indices.removeAll(keepingCapacity: true)
     lasts.removeAll(keepingCapacity: true)
-    // The first event contains only the ticks since the start, so its last tick is earlier than any other
-    // event's.
+    // The first event contains only the ticks since the start, so its last tick may be earlier than in other
+    // events. It is skipped.
     var isFirst = true
     for place in 0..<count {
       if place > 0, lasts.count < Self.eventLimit, isPause(stamps[place] &- stamps[place - 1]) {
@@ -177,22 +178,22 @@ struct FirstTicks: Sendable {
     }
   }
 
-  /// Returns the period to test at a step. Each step moves the last tick by a quarter of a period.
+  /// Returns the candidate period at a step. Each step moves the last tick by a quarter of a period.
   private func candidate(_ step: Int, _ slow: Double) -> Double {
     slow * (1 - Double(step) / (4 * span))
   }
 
-  /// Costs of describing the ticks under one hypothesis, in natural units of information.
+  /// Description lengths of the ticks for one candidate period, in nats.
   private struct Cost: Sendable {
     /// Cost of the lateness of each event, in eighths of a period, if ticks were dropped.
     var exact = Double.infinity
-    /// Cost of the number of ticks that each event held back, if ticks were dropped.
+    /// Cost of the number of undelivered ticks in each event, if ticks were dropped.
     var lost = Double.infinity
-    /// Cost of the number of ticks that each event held back, if no ticks were dropped.
+    /// Cost of the number of undelivered ticks in each event, if no ticks were dropped.
     var held = Double.infinity
   }
 
-  /// Computes the costs; sets `lateness` and `floors`.
+  /// Computes the costs, and sets `lateness` and `floors`.
   private mutating func cost(_ period: Double, _ phase: Double) -> Cost {
     var earliest = Double.infinity
     for event in lasts.indices {
@@ -213,7 +214,7 @@ struct FirstTicks: Sendable {
       least = min(least, lateness[event] / Self.binsOfPeriod)
       floors[event] = least
     }
-    // The events after `open` cannot be decided.
+    // Events from `open` on are not decided.
     for event in open..<lasts.count { floors[event] = floors[open - 1] }
     for bin in histogram.indices { histogram[bin] = 0 }
     var (lost, held) = (0, 0)
@@ -235,8 +236,8 @@ struct FirstTicks: Sendable {
       exact: exact + forDrops, lost: geometric(lost) + forDrops, held: geometric(held))
   }
 
-  /// Cost of describing one number per event whose sum is `sum`, by the geometric distribution with their
-  /// mean.
+  /// Returns the cost of describing one number per event with the given sum, by the geometric distribution
+  /// with the same mean.
   private func geometric(_ sum: Int) -> Double {
     let mean = Double(sum) / Double(lasts.count)
     guard mean > 0 else { return 0 }
@@ -244,7 +245,8 @@ struct FirstTicks: Sendable {
   }
 }
 
-/// Returns the natural logarithm of a positive number, to eleven digits, because this layer has no C library.
+/// Returns the natural logarithm of a positive number, accurate to eleven digits. This layer has no C
+/// library.
 private func logarithm(_ number: Double) -> Double {
   // ln m = 2 artanh((m − 1) / (m + 1)), with m from 1 to 2.
   let ratio = (number.significand - 1) / (number.significand + 1)

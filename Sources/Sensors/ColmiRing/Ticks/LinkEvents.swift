@@ -1,15 +1,15 @@
-/// Statistics of a link's events: the share of events that deliver a tick on time, and the time between
-/// events.
+/// Statistics of a link's connection events: the share of events that deliver a tick on time, and the time
+/// between events.
 struct LinkEvents: Sendable {
-  /// Minimum pause between ticks of different events, in nanoseconds; at most half a period.
+  /// Minimum time between ticks of different connection events, in nanoseconds; at most half a period.
   private static let pause = 4_000_000.0
   /// Number of events over which `share` is averaged.
   private static let memory = 64.0
-  /// −ln of the probability that chance looks like a loss: one in a million.
+  /// −ln of the accepted probability that a random row of late events is taken for a loss: one in a million.
   private static let doubt = 14.0
 
   private static let smallBacklog = 4.0
-  /// Decay of `longestRow` per event; it is halved after 700 events.
+  /// Decay factor of `longestRow` per event; halves the value in 700 events.
   private static let rowMemory = 1 - 1.0 / 1_024
 
   private var share = 0.5
@@ -18,34 +18,42 @@ struct LinkEvents: Sendable {
   private var level = 0.0
   private var row = 0
   private var longestRow = 0.0
-  /// Moving average of the lateness of each connection event's last tick, in periods.
+  /// Moving average, over `memory` events, of the lateness of each event's last tick, in periods.
   private(set) var mean = 0.5
-  /// Largest lateness of the most punctual of a few events, in periods.
+  /// Smallest lateness in a group of six events, in periods; the maximum over the groups, which decays
+  /// slowly.
   private(set) var floor = 0.0
   private var least = Double.infinity
   private var ofFew = 0
   private static let few = 6
   private var last: Int64?
-  /// The tenth percentile of pauses, in nanoseconds. `nil` before the first pause.
+  /// Estimate of the 10th percentile of the pauses between events, in nanoseconds. `nil` before the first
+  /// pause.
   private(set) var shortestPause: Double?
 
   func isPause(_ nanoseconds: Int64, _ period: Double) -> Bool {
     Double(nanoseconds) > min(Self.pause, period / 2)
   }
 
-  /// Number of consecutive events without an on-time tick that rules out chance. It follows from the share of
-  /// such events if they are random. It is at least four times the longest row of late events, in case a link
-  /// at its limit is late for a while.
+  /// Number of consecutive events without an on-time tick that proves a loss. It is computed from the share
+  /// of on-time events as if late events were random. It is at least four times the longest row of late
+  /// events, because a link at its limit can be late for a while.
   var proof: Int {
     max(6, Int((Self.doubt * (1 / share - 0.5)).rounded(.up)), Int((4 * longestRow).rounded(.up)))
   }
 
-  /// Maximum difference between an event's lateness and the smallest one, in periods, for the event to count
-  /// as proof. The difference is larger if ticks are lost one after another, or if a link is rarely on time
-  /// and has a backlog.
+  /// Maximum difference between an event's lateness and the smallest lateness, in periods, for the event to
+  /// count towards the proof. It is larger on a link that is usually on time, because such a link has a
+  /// backlog if ticks are lost one after another.
   var backlog: Double { share > 0.5 ? Self.smallBacklog : 1 }
 
-  /// - Parameter late: lateness relative to the usual one, in periods.
+  /// Processes the timestamp of the next tick.
+  ///
+  /// - Parameters:
+  ///   - time: timestamp of the tick, in nanoseconds.
+  ///   - late: lateness minus the minimum lateness of the last seconds, in periods.
+  ///   - isOnTime: whether the tick counts as on time.
+  ///   - period: tick period, in nanoseconds.
   mutating func take(_ time: Int64, late: Double, isOnTime: Bool, _ period: Double) {
     defer { last = time }
     guard let last, isPause(time &- last, period) else {
@@ -65,14 +73,15 @@ struct LinkEvents: Sendable {
     longestRow = max(Double(row), longestRow * Self.rowMemory)
     (wasOnTime, level) = (isOnTime, late)
     let pause = Double(time &- last)
-    // Converges to the value below which a tenth of the pauses are.
+    // Converges to the 10th percentile.
     guard let shortest = shortestPause else { return shortestPause = pause }
     shortestPause = shortest + (pause < shortest ? 0.09 : 0.01) * (pause - shortest)
   }
 }
 
-/// Minimum lateness over the last few seconds. It defines "on time" while the line is settling or a clock is
-/// slewed. Two blocks let old values expire.
+/// Minimum lateness over the last few seconds, in nanoseconds. It is the reference for "on time" while the
+/// fitted line changes or the clock is slewed. The minimum of the last two blocks is used, so old values
+/// expire.
 struct UsualLateness: Sendable {
   private static let blockTicks = 16
   private static let blockNanoseconds: Int64 = 2_000_000_000
@@ -95,14 +104,14 @@ struct UsualLateness: Sendable {
     current = min(current ?? .infinity, lateness)
   }
 
-  /// Adjusts the values after the line moved by `shift`.
+  /// Adjusts the values after the line moved by `shift` nanoseconds.
   mutating func follow(_ shift: Double) {
     before = before.map { $0 - shift }
     current = current.map { $0 - shift }
   }
 }
 
-/// Minimum lateness of the last 8 to 16 connection events.
+/// Minimum lateness of the last 8 to 16 connection events, in nanoseconds.
 struct RecentLateness: Sendable {
   private static let blockEvents = 8
 
@@ -110,7 +119,7 @@ struct RecentLateness: Sendable {
   private var current: Double?
   private var events = 0
 
-  /// The minimum in nanoseconds; `nil` until there were 8 events.
+  /// The minimum in nanoseconds; `nil` during the first 8 events.
   var lowest: Double? { before.map { min($0, current ?? .infinity) } }
 
   mutating func take(_ lateness: Double, isNextEvent: Bool) {
@@ -121,25 +130,24 @@ struct RecentLateness: Sendable {
     current = min(current ?? .infinity, lateness)
   }
 
-  /// Adjusts the values after the line moved by `shift`.
+  /// Adjusts the values after the line moved by `shift` nanoseconds.
   mutating func follow(_ shift: Double) {
     before = before.map { $0 - shift }
     current = current.map { $0 - shift }
   }
 }
 
-/// Finds pauses of the whole stream that are not followed by a burst: ticks were dropped, or a link was lost
-/// and established again. Uses fixed memory.
-///
-/// After a delay, the waiting ticks arrive in a burst.
+/// Finds pauses of the whole stream that are not followed by a burst. After a delay, the waiting ticks arrive
+/// in a burst. After a pause without a burst, either ticks were dropped, or the link was lost and established
+/// again. Uses fixed memory.
 struct StreamPauses: Sendable {
-  /// Minimum length of a pause to examine, in nanoseconds.
+  /// Minimum length of an examined pause, in nanoseconds.
   private static let shortest = 100_000_000.0
-  /// Minimum length of a pause to examine, in periods.
+  /// Minimum length of an examined pause, in periods.
   private static let fewestPeriods = 2.5
-  /// Minimum length of a pause to examine, as a multiple of the usual event interval.
+  /// Minimum length of an examined pause, as a multiple of the usual time between connection events.
   private static let fewestEvents = 3.0
-  /// Minimum pause between ticks of different events, in nanoseconds.
+  /// Minimum time between ticks of different connection events, in nanoseconds.
   private static let pause = 4_000_000.0
   private static let leastTicks = 8
 
@@ -147,19 +155,20 @@ struct StreamPauses: Sendable {
   private var last: Int64 = 0
   private var ticks = 0
   private var usual = 0.0
-  /// Length of the pause under examination.
+  /// Length of the examined pause, in nanoseconds; 0 if no pause is examined.
   private var length = 0.0
-  /// End of the pause under examination.
+  /// End of the examined pause: the timestamp of the tick after it.
   private var end: Int64 = 0
-  /// Number of ticks since the pause under examination.
+  /// Number of ticks since the examined pause.
   private var since = 0.0
-  /// Mean nanoseconds between ticks, including pauses.
+  /// Mean time between ticks including pauses, in nanoseconds.
   var period: Double { max(1, Double(last &- (first ?? last)) / Double(max(1, ticks - 1))) }
 
   /// Processes the timestamp of the next tick.
   ///
-  /// - Parameter period: nanoseconds between ticks; `nil` while unknown.
-  /// - Returns: the length, in nanoseconds, of a pause that was not followed by a burst; otherwise 0.
+  /// - Parameter period: tick period in nanoseconds; `nil` while unknown.
+  /// - Returns: the length in nanoseconds of a pause without a burst, if this tick completes its examination;
+  ///   otherwise 0.
   mutating func take(_ time: Int64, period: Double?) -> Double {
     guard first != nil else {
       (first, last, ticks) = (time, time, 1)
@@ -186,56 +195,56 @@ struct StreamPauses: Sendable {
   }
 }
 
-/// Classifies jumps: positions from which all ticks are late by whole periods although no tick shows that it
-/// missed an event. Either ticks were lost, or the ring's clock drifted by one connection event against the
-/// controller's.
+/// Classifies jumps of the lateness as losses or clock drift. A jump is a position from which all ticks are
+/// late by whole periods although no tick missed a connection event. Either ticks were lost, or the ring's
+/// clock drifted by one connection event relative to the controller's.
 ///
-/// A drift delays ticks by the greatest common divisor of period and interval: by at most one period, and
-/// only if the interval is a whole number of periods. Its jumps are evenly spaced, and can begin at any tick,
-/// because the line may have absorbed the first ones. At most the longest such series of jumps can be a
-/// drift, so this number of jumps is doubtful. Jumps that continue an earlier series after a pause are
-/// doubtful, too. If the drift is slow, a loss also appears as a sudden rise of the lateness. All other jumps
-/// are losses. Memory is fixed and allocated at the start.
+/// A drift delays ticks by the greatest common divisor of period and interval, which is at most one period
+/// and equals one only if the interval is a whole number of periods. Jumps of a drift are evenly spaced. They
+/// can begin at any tick, because the line may have absorbed the first jumps. At most the longest evenly
+/// spaced series of jumps can be a drift, so this number of jumps is doubtful. Jumps that continue an earlier
+/// series after a pause are also doubtful. If the drift is slow, a jump of a drift rises slowly but a loss
+/// raises the lateness at once. All other jumps are losses. Memory is fixed and allocated in the initializer.
 struct ClockJumps: Sendable {
-  /// Minimum number of ticks between jumps of a drift. It is small if the interval is not quite a whole
+  /// Minimum number of ticks between jumps of a drift. It is small for intervals that are only almost a whole
   /// number of periods.
   private static let shortestDistance = 32.0
-  /// Minimum number of ticks between jumps if only crystals drift: by at most 250 ppm, of which 50 are the
-  /// controller's (Core 5.4, Vol 6, Part B, 4.2.1) and 200 the ring's. A series with shorter distances must
-  /// have a third of all jumps.
+  /// Minimum number of ticks between jumps if only the crystals drift: by at most 250 ppm, of which 50 are
+  /// the controller's (Core 5.4, Vol 6, Part B, 4.2.1) and 200 the ring's. A series with shorter distances
+  /// counts only if it contains a third of all jumps.
   private static let shortestOfCrystals = 3_000.0
-  /// Tolerated difference between a drift's distances, as a share. The largest of the three tolerances
+  /// Tolerance for the distances in a series, as a share of the distance. The largest of the three tolerances
   /// applies.
   private static let tolerance = 0.025
-  /// Tolerated difference between a drift's distances, in ticks.
+  /// Tolerance for the distances in a series, in ticks.
   private static let leastTolerance = 4.0
-  /// Tolerated difference between a drift's distances, in connection events.
+  /// Tolerance for the distances in a series, in connection events.
   private static let eventsOfTolerance = 2.0
   /// Minimum number of jumps in a series that later jumps can continue.
   private static let leastToContinue = 3
-  /// Tolerance for a jump that continues a series, as a share of the distance.
+  /// Maximum tolerance for a jump that continues a series, as a share of the distance.
   private static let toleranceToContinue = 1.0 / 6
   /// Maximum number of remembered jumps.
   private static let capacity = 512
-  /// Relative tolerance for an interval to count as a whole number of periods. Beyond it, a drift does not
-  /// delay a tick by a whole period at once.
+  /// Relative tolerance for an interval to count as a whole number of periods. If the deviation is larger, a
+  /// drift does not delay a tick by a whole period at once.
   private static let nearWhole = 0.01
-  /// Like `nearWhole`, for jumps at the distance that the drift predicts.
+  /// Like `nearWhole`, for jumps at the distance that follows from the drift.
   private static let quiteNearWhole = 0.03
-  /// Tolerance of the distance that the drift predicts, as a share.
+  /// Tolerance of the distance that follows from the drift, as a share of it.
   private static let toleranceOfDue = 0.1
   /// Jitter of a ring's timer, in nanoseconds.
   private static let timerJitter = 1_000_000.0
-  /// Maximum tolerance due to this jitter, as a share of the distance.
+  /// Maximum tolerance because of this jitter, as a share of the distance.
   private static let mostTolerance = 0.15
-  /// Maximum difference, as a share, between a distance and the expected one.
+  /// Maximum difference between a distance and the expected distance, as a share of the expected distance.
   private static let toleranceOfExpected = 0.2
-  /// Shortest interval, in periods, that can delay a tick by a period.
+  /// Shortest connection interval, in periods, at which a drift can delay a tick by a whole period.
   private static let shortestInterval = 0.75
-  /// A drift is slow if it is less than `slowDrift` periods per event. After a loss, the lateness is then a
-  /// whole period higher at once. If it rose by less than `leastRise`, the drift raised it gradually. If it
-  /// rose by less than `wholeRise`, minus the drift over the compared events (`eventsOfRise` before the
-  /// jump), the loss is uncertain.
+  /// Limits for slow drifts, of less than `slowDrift` periods per event. A loss raises the lateness by a
+  /// whole period at once. If the rise is less than `leastRise`, the jump is a drift. If the rise is less
+  /// than `wholeRise` minus the drift over the compared events (`eventsOfRise` of which precede the jump),
+  /// the loss is uncertain.
   private static let slowDrift = 0.03
   private static let leastRise = 0.5
   private static let wholeRise = 0.85
@@ -243,26 +252,27 @@ struct ClockJumps: Sendable {
 
   private var numbers = [Int](repeating: 0, count: capacity)
   private var count = 0
-  /// Tolerated difference between distances on this link, in ticks.
+  /// Tolerance for the distances on this link, in ticks.
   private var slack = Self.leastTolerance
-  /// Distance and last jump of the last series of at least `leastToContinue` jumps; 0 until one is found.
+  /// Distance and last jump of the latest series of at least `leastToContinue` jumps; the distance is 0
+  /// before the first such series.
   private var (distance, end) = (0.0, 0)
-  /// Number of ticks in which the drift between interval and period amounts to a period; infinite without a
-  /// drift.
+  /// Expected distance between jumps of a drift: the number of ticks in which interval and period drift by a
+  /// period; infinite without a drift.
   private var expected = Double.infinity
   /// Tolerance of the expected distance, as a share of it.
   private var jitter = Self.tolerance
   /// Number of ticks whose loss is uncertain.
   private(set) var doubtful = 0
 
-  /// A jump by one or more ticks, and the state of the link at that time.
+  /// Jump by one or more ticks, and the state of the link at that time.
   struct Jump {
     var ticks: Int
-    /// Number of the first tick that is late.
+    /// Number of the first late tick.
     var number: Int
-    /// Minimum lateness of the following events minus that of the preceding ones, in periods.
+    /// Minimum lateness of the events after the jump minus that of the events before it, in periods.
     var rise: Double
-    /// Number of following events that `rise` includes.
+    /// Number of events after the jump that `rise` includes.
     var events: Int
     /// Connection interval in periods; infinite if unknown.
     var intervalPeriods: Double
@@ -299,19 +309,19 @@ struct ClockJumps: Sendable {
     return false
   }
 
-  /// Whether a drift that began with the last jump would now amount to a period.
+  /// Returns whether a drift since the last jump would now have reached a period.
   private func isDue(_ number: Int) -> Bool {
     count > 0 && abs(Double(number - numbers[count - 1]) - expected) < Self.toleranceOfDue * expected
   }
 
-  /// Tolerated difference between the distances of a series, as a share of the distance. It is larger if the
-  /// distance is that of the drift, which the jitter of a ring's timer shifts.
+  /// Returns the tolerance for the distances of a series, as a share of the distance. It is larger for the
+  /// expected distance, because the jitter of a ring's timer shifts the jumps of a drift.
   private func tolerance(_ distance: Double) -> Double {
     abs(distance - expected) < Self.toleranceOfExpected * expected ? jitter : Self.tolerance
   }
 
-  /// Whether a jump continues the last series. Some jumps of the series may be hidden, because ticks were
-  /// late for another reason.
+  /// Returns whether a jump continues the latest series. Some jumps of the series may be hidden, because
+  /// ticks were late for another reason.
   private mutating func continuesSeries(_ number: Int) -> Bool {
     guard distance > 0 else { return false }
     let passed = Double(number - end)
@@ -322,10 +332,11 @@ struct ClockJumps: Sendable {
     return true
   }
 
-  /// Number of jumps that may be a drift: the longest evenly spaced series that ends at the last jump.
+  /// Returns the number of jumps that may be a drift: the longest evenly spaced series that ends at the last
+  /// jump.
   private mutating func longestSeries() -> Int {
     let last = numbers[count - 1]
-    // Count a single jump, if the next one is not due yet.
+    // Count a single jump if the next jump of a drift is not due yet.
     var longest = 1
     for place in 0..<count - 1 {
       let distance = Double(last - numbers[place])
@@ -338,8 +349,8 @@ struct ClockJumps: Sendable {
     return longest
   }
 
-  /// Length of the series with the given distance that ends at the last jump and extends back to the first
-  /// missing one. Forgotten jumps are counted.
+  /// Returns the length of the series with the given distance that ends at the last jump. The series extends
+  /// back until a jump is missing. Jumps before the remembered ones are assumed.
   private func series(_ distance: Double) -> Int {
     let slack = max(slack, tolerance(distance) * distance)
     var (found, at) = (1, Double(numbers[count - 1]))
@@ -348,7 +359,7 @@ struct ClockJumps: Sendable {
       let due = at - distance
       while place >= 0, Double(numbers[place]) > due + slack { place -= 1 }
       guard place >= 0 else { return count == Self.capacity ? found + Int(due / distance) : found }
-      // If several jumps are close, use the nearest.
+      // If several jumps are close, use the nearest jump.
       while place > 0, abs(Double(numbers[place - 1]) - due) < abs(Double(numbers[place]) - due) {
         place -= 1
       }
@@ -360,28 +371,27 @@ struct ClockJumps: Sendable {
   }
 }
 
-/// Detects whether the timestamps of connection events lie on the link's grid.
+/// Detects whether the timestamps of connection events lie on the link's time grid.
 ///
-/// The controller keeps its events to within 500 ppm (Core 5.4, Vol 6, Part B, 4.2), and ring and radio delay
-/// ticks by whole events. A host that is late delays timestamps by any amount of time. Uses fixed memory.
+/// The controller's events are accurate to 500 ppm (Core 5.4, Vol 6, Part B, 4.2), and ring and radio delay
+/// ticks by whole events. In contrast, a slow host delays timestamps by arbitrary times. Uses fixed memory.
 struct EventPhase: Sendable {
   /// Minimum tolerance of the grid, in nanoseconds.
   private static let leastTolerance = 300_000.0
   /// Maximum tolerance of the grid, in nanoseconds.
   private static let mostTolerance = 1_000_000.0
-  /// A timestamp is on the grid if it is off by at most this multiple of the usual distance, within the two
-  /// limits.
+  /// Factor between the mean distance from the grid and the tolerance, before the two limits are applied.
   private static let spreads = 1.5
-  /// Maximum movement of the grid per event, in nanoseconds.
+  /// Maximum correction of the grid per event, in nanoseconds.
   private static let step = 5_000.0
-  /// Maximum movement of the grid per nanosecond.
+  /// Additional correction of the grid, in nanoseconds per nanosecond since the last event.
   private static let drift = 0.000_2
   /// Number of events over which `share` and `spread` are averaged.
   private static let memory = 64.0
-  /// Share of events on the grid below which the grid begins again at the next event.
+  /// Share of events on the grid below which the next event starts a new grid.
   private static let leastShare = 0.2
 
-  /// Time of the last event according to the grid, in nanoseconds; `nil` before the first event.
+  /// Time of the last event on the grid, in nanoseconds; `nil` before the first event.
   private var point: Int64?
   /// Mean distance of timestamps from the grid, in nanoseconds.
   private var spread = 0.0
@@ -390,7 +400,7 @@ struct EventPhase: Sendable {
 
   /// Processes the timestamp of the next event.
   ///
-  /// - Parameter interval: nanoseconds between connection events; infinite if unknown.
+  /// - Parameter interval: connection interval in nanoseconds; infinite if unknown.
   /// - Returns: whether the timestamp is on the grid.
   @discardableResult mutating func take(_ time: Int64, interval: Double) -> Bool {
     guard interval.isFinite, let last = point else {
@@ -411,19 +421,21 @@ struct EventPhase: Sendable {
   }
 }
 
-/// Proof that late ticks are not caused by a delay of the host: events stay on the link's grid as before.
+/// Evidence that late ticks were not delayed by the host: the events stay on the link's time grid as before.
 struct HostProof: Sendable {
   private static let leastEvents = 8
   /// Minimum share of events on the grid before the first late tick. Below it, the grid proves nothing.
   private static let leastShareBefore = 0.4
-  /// Minimum share of events on the grid since then, relative to the share before.
+  /// Minimum share of events on the grid since the first late tick, relative to the share before.
   private static let leastRatio = 0.75
 
   private var phase: EventPhase
   private let before: Double
   private var (all, onGrid) = (0, 0)
 
-  /// - Parameter phase: the state before the first late tick.
+  /// Starts at the first late tick.
+  ///
+  /// - Parameter phase: state of the grid before the first late tick.
   init(_ phase: EventPhase) { (self.phase, before) = (phase, phase.share) }
 
   mutating func take(_ time: Int64, interval: Double) {

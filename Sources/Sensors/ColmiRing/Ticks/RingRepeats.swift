@@ -1,21 +1,21 @@
 /// Recognises a frame of the raw stream that was received twice in a row, for example from a transport that
 /// repeats packets.
 ///
-/// Ring frames have no number, so a repetition is inferred: the ring sends three kinds in turn, but the same
-/// kind follows itself with all bytes equal. The loss of exactly two frames before an equal sample looks the
-/// same. A frame is therefore not a repetition if the stream often lacks frames, or if it is a dropout,
-/// because all dropouts have the same bytes.
+/// Ring frames have no sequence number, so a repetition is inferred. The ring normally sends three kinds of
+/// frames in turn. A repeated frame has the same kind and the same bytes as the previous frame. However, this
+/// also happens when exactly two frames before an equal sample are lost. A frame is therefore not treated as
+/// a repetition if the stream often lacks frames. Nor is a dropout, because all dropouts have the same bytes.
 public struct RingRepeats: Sendable {
   private static let kinds = RingTick.Part.allCases.count
-  /// Minimum number of frames in turn before a repeated one.
+  /// Minimum number of frames in the normal order before a repeated frame.
   private static let leastInTurn = 12
-  /// Minimum number of frames for each one out of turn.
+  /// Minimum number of frames per frame out of order.
   private static let leastSpacing = 100
 
   private var last: RingRawSample?
   private var lastLink = 0
   private var order = (RingTick.Part?.none, RingTick.Part?.none, RingTick.Part?.none)
-  /// Number of frames since the last one out of turn.
+  /// Number of frames since the last frame out of order.
   private var inTurn = 0
   private var frames = 0
   private var outOfTurn = 0
@@ -36,7 +36,8 @@ public struct RingRepeats: Sendable {
     {
       return true
     }
-    // In turn means: the kind is that of the third frame before, and of neither frame in between.
+    // A frame is in order if its kind equals that of the third frame before it, and differs from both frames
+    // between.
     let isInTurn = part == order.0 && part != order.1 && part != order.2 && order.1 != order.2
     frames += 1
     if isInTurn { inTurn += 1 } else { inTurn = 0 }

@@ -1,11 +1,11 @@
 public import BLEWire
 
-/// The frames of one tick of the ring's timer: at most one of each subtype.
+/// Frames of one tick of the ring's timer: at most one of each subtype.
 ///
-/// The ring sends the three frames back to back (reference `colmi-ring-protocol.md`, 5.3). The frames do not
-/// identify their tick; `RingTickGrouper` groups them.
+/// The ring sends the three frames back to back (reference `colmi-ring-protocol.md`, 5.3). The frames contain
+/// no tick number; `RingTickGrouper` groups them.
 @frozen public struct RingTick: Hashable, Sendable, BitwiseCopyable {
-  /// The kinds of frames in a tick, in the order of sending.
+  /// Kinds of frames in a tick, in the order of transmission.
   @frozen public enum Part: Int, CaseIterable, Sendable { case spO2, ppg, accelerometer }
 
   /// Kernel timestamp of the tick's first frame.
@@ -17,8 +17,8 @@ public import BLEWire
   public var spO2Time: ReceiveTime?
   public var ppgTime: ReceiveTime?
   public var accelerometerTime: ReceiveTime?
-  /// Values of `ClockSetting.offset`, in nanoseconds: for the first frame's timestamp, and for those of the
-  /// frames in `laterParts` if the clock was set between two frames.
+  /// Values of `ClockSetting.offset` in nanoseconds: for the first frame's timestamp, and for the timestamps
+  /// of the frames in `laterParts`. They differ if the clock was set between two frames.
   @usableFromInline var (clockOffset, laterOffset): (Int64, Int64) = (0, 0)
   /// Bit set of `Part`.
   @usableFromInline var laterParts: UInt8 = 0
@@ -36,7 +36,7 @@ public import BLEWire
     accelerometerTime = accelerometer.map { _ in time }
   }
 
-  /// Kernel timestamp of a frame; `nil` if it is missing.
+  /// Returns the kernel timestamp of a frame; `nil` if the frame is missing.
   public func time(of part: Part) -> ReceiveTime? {
     switch part {
     case .spO2: spO2Time
@@ -45,12 +45,11 @@ public import BLEWire
     }
   }
 
-  /// Timestamp of the first frame, converted to the clock's setting at the start of the stream, in
-  /// nanoseconds.
+  /// Timestamp of the first frame on the wall clock as it was set at the start of the stream, in nanoseconds.
   var steadyTime: Int64 { time.nanoseconds &- clockOffset }
 
-  /// Timestamp of a frame, converted to the clock's setting at the start of the stream, in nanoseconds; `nil`
-  /// if the frame is missing.
+  /// Returns the timestamp of a frame on the wall clock as it was set at the start of the stream, in
+  /// nanoseconds; `nil` if the frame is missing.
   func steadyTime(of part: Part) -> Int64? {
     let isLater = laterParts & 1 << UInt8(part.rawValue) != 0
     return time(of: part).map { $0.nanoseconds &- (isLater ? laterOffset : clockOffset) }
@@ -71,7 +70,7 @@ public import BLEWire
 }
 
 extension RingRawSample {
-  /// Part of a tick to which the sample belongs; `nil` for an unknown subtype.
+  /// Part of the tick that contains the sample; `nil` for an unknown subtype.
   public var part: RingTick.Part? {
     switch self {
     case .spO2: .spO2
@@ -84,45 +83,45 @@ extension RingRawSample {
 
 /// Groups the frames of the raw stream into ticks by their order. Memory is fixed and holds one tick.
 ///
-/// A new tick starts at a subtype that the current tick already has, or that precedes one it has. A lost
-/// frame therefore leaves its position empty and does not shift the others. Time is normally not used,
-/// because a link that loses packets can delay part of a tick for seconds without losing it. But if ticks are
-/// at least half a second apart, a pause of 0.6 ticks separates them, in case the ring lost all frames in
-/// between.
+/// A new tick starts with a subtype that the current tick already has, or that belongs before one of its
+/// frames. A lost frame therefore leaves its place empty and does not shift the other frames. Time is
+/// normally not used, because a link that loses packets can delay part of a tick for seconds without losing
+/// it. But if the period is at least half a second, a pause of 0.6 periods separates two ticks, in case the
+/// ring lost all frames between.
 ///
-/// The order is 1, 2, 3 (SpO2, PPG, accelerometer) until the stream shows another one. The ring sends a tick
-/// at once, so the frame that usually comes first after a pause is the first of a tick. A link at its
-/// capacity, however, can pause anywhere in a tick. Another order is therefore accepted only if the stream
-/// began with it, or if events show that the link has spare capacity.
+/// The initial order is 1, 2, 3 (SpO2, PPG, accelerometer); it can change during the stream. The ring sends
+/// the frames of a tick together, so the frame that usually follows a pause is the first frame of a tick. A
+/// link at its capacity, however, can pause anywhere in a tick. Another order is therefore accepted only if
+/// the stream began with it, or if events show that the link has spare capacity.
 public struct RingTickGrouper: Sendable {
   private static let kinds = 3
-  /// Number of frames after which the order is determined from the pauses. This is repeated each time the
-  /// number doubles.
+  /// Number of frames after which the order is determined from the pauses. This is repeated whenever the
+  /// number of frames has doubled.
   private static let learningFrames = 48
-  /// Number of frames after which the order is no longer determined.
+  /// Number of frames after which the order no longer changes.
   private static let lastLearningFrames = 3_072
-  /// Pause in nanoseconds after which a frame may be the first of a tick.
+  /// Minimum pause before the first frame of a tick, in nanoseconds.
   private static let pause: Int64 = 5_000_000
-  /// Minimum number of pauses before the first frame of a tick.
+  /// Minimum number of pauses before the first frame of a tick for a change of the order.
   private static let leastPauses = 12
-  /// Minimum ratio of these pauses to those before other frames.
+  /// Minimum ratio of these pauses to the pauses before other frames.
   private static let pauseLead = 3
-  /// Minimum time between ticks, in nanoseconds, at which a pause separates them.
+  /// Minimum period at which a pause separates two ticks, in nanoseconds.
   private static let slowPeriod = 500_000_000.0
 
   private var tick: RingTick?
-  /// Bits of the kinds that `tick` has.
+  /// Bit set of the kinds in `tick`.
   private var present: UInt8 = 0
   private var lastRank = -1
   private var lastTime: Int64 = 0
   private var previousTickTime: Int64?
-  /// Smoothed nanoseconds between ticks.
+  /// Smoothed time between ticks, in nanoseconds.
   private var period: Double?
   /// Position of each kind in a tick: SpO2, PPG, accelerometer.
   private var rank: InlineArray<3, Int> = [0, 1, 2]
-  /// Number of times that each kind arrived after a pause.
+  /// Number of times each kind arrived after a pause.
   private var pauses: InlineArray<3, Int> = [0, 0, 0]
-  /// Number of times that each kind followed another: index `3 * first + second`.
+  /// Number of times each kind followed another kind: index `3 * first + second`.
   private var followers: InlineArray<9, Int> = .init(repeating: 0)
   private var lastKind: Int?
   private var firstKind: Int?
@@ -138,8 +137,7 @@ public struct RingTickGrouper: Sendable {
   ///   - sample: the frame.
   ///   - time: time at which the frame was received.
   ///   - offset: `ClockSetting.offset` of `time`, in nanoseconds.
-  /// - Returns: the previous tick, if this frame starts another. A frame of an unknown subtype belongs to no
-  ///   tick.
+  /// - Returns: the previous tick, if this frame starts another tick. Frames of unknown subtypes are ignored.
   public mutating func take(_ sample: RingRawSample, at time: ReceiveTime, offset: Int64 = 0) -> RingTick? {
     guard let kind = sample.part?.rawValue else { return nil }
     let now = time.nanoseconds &- offset
@@ -184,7 +182,8 @@ public struct RingTickGrouper: Sendable {
   }
 
   private mutating func smooth(_ interval: Double) {
-    // Ignore steps back of the wall clock, which would make the period diverge; limit pauses of the stream.
+    // Ignore backward steps of the wall clock, which would make the period diverge, and limit pauses of the
+    // stream.
     guard interval >= 0 else { return }
     guard let period else { return self.period = interval }
     self.period = period + 0.1 * (min(interval, 2 * period) - period)
@@ -208,7 +207,7 @@ public struct RingTickGrouper: Sendable {
     readOrder()
   }
 
-  /// Adopts another order only if the pauses are unambiguous.
+  /// Changes the order if the pauses are unambiguous.
   private mutating func readOrder() {
     var first = 0
     for kind in 1..<Self.kinds where pauses[kind] > pauses[first] { first = kind }

@@ -1,20 +1,20 @@
 public import BLEWire
 public import Physiology
 
-/// A tick with its number and time on the sensor's clock.
+/// Tick with its number and time on the sensor's clock.
 @frozen public struct PlacedTick: Hashable, Sendable, BitwiseCopyable {
-  /// The tick with its original kernel timestamp.
+  /// Tick with its original kernel timestamp.
   public let tick: RingTick
-  /// Number of the tick since the first one; missing ticks are counted too.
+  /// Number of the tick, starting at 0. Missing ticks are counted too.
   public let index: Int
   /// Time at which the tick would have arrived without delay, in nanoseconds since the Unix epoch.
   public let fittedTime: ReceiveTime
-  /// Number of missing ticks before this one.
+  /// Number of missing ticks directly before this tick.
   public let missingBefore: Int
-  /// Whether the fit restarted here, which makes the time since the previous tick unknown.
+  /// Whether the fit restarted at this tick. The time since the previous tick is then unknown.
   public let isRestart: Bool
-  /// Whether the clock of the timestamps was set by a known amount before this tick. Fitted times jump by it;
-  /// the sensor's clock and the tick numbers continue.
+  /// Whether the wall clock was set by a known amount before this tick. Fitted times jump by this amount;
+  /// tick numbers and the sensor's clock continue.
   public let isClockSet: Bool
 
   @inlinable public init(
@@ -29,11 +29,11 @@ public import Physiology
     self.isClockSet = isClockSet
   }
 
-  /// `fittedTime`, converted to the clock's setting at the start of the stream, in nanoseconds.
+  /// `fittedTime` on the wall clock as it was set at the start of the stream, in nanoseconds.
   var steadyTime: Int64 { fittedTime.nanoseconds &- tick.clockOffset }
 
-  /// `signal` with times converted to the clock's setting at the start of the stream, so that a step of the
-  /// clock restarts nothing.
+  /// `signal` with times on the wall clock as it was set at the start of the stream. A clock step therefore
+  /// causes no restart.
   public var steadySignal: SignalSample {
     let signal = signal
     return SignalSample(
@@ -41,7 +41,7 @@ public import Physiology
       acceleration: signal.acceleration)
   }
 
-  /// Input for the signal processing: the green light and the acceleration.
+  /// Green light and acceleration, as input for the signal processing.
   @inlinable public var signal: SignalSample {
     SignalSample(
       index: index, time: fittedTime, isRestart: isRestart || isClockSet,
@@ -50,44 +50,45 @@ public import Physiology
   }
 }
 
-/// Assigns the ticks of a stream to the sensor's clock: numbers them, detects missing ones, and fits their
-/// times. Memory is fixed and allocated at the start.
+/// Places the ticks of a stream on the sensor's clock: numbers the ticks, detects missing ticks, and fits
+/// their times. Memory is fixed and allocated in the initializer.
 ///
-/// If a tick is late, either it was delayed, or ticks before it were lost. Only later ticks can show which:
-/// after a delay, the waiting ticks catch up with the clock; after a loss, all ticks stay late by whole
-/// periods. If a tick is late by more than three quarters of a period, relative to the most punctual tick of
-/// the last seconds, the clock waits for one of two outcomes. If a following tick is on time, nothing was
-/// lost. If so many connection events pass without an on-time tick that chance would cause this once in a
-/// million times on this link, ticks were lost; their number is the minimum lateness in periods. Events in
-/// which the link still catches up do not count.
+/// A tick can be late because it was delayed or because ticks before it were lost. Only later ticks can
+/// distinguish the two: after a delay, the waiting ticks catch up with the clock; after a loss, all ticks
+/// stay late by whole periods. A tick counts as late if it is later than the least late tick of the last
+/// seconds by more than three quarters of a period. The clock then waits for one of two outcomes. If a
+/// following tick is on time, nothing was lost. If many consecutive connection events have no on-time tick,
+/// ticks were lost. The required number of events is chosen so that chance would cause it once in a million
+/// times on this link. The number of lost ticks is the minimum lateness in periods. Events during which the
+/// link still catches up do not count.
 ///
-/// A delayed host also makes ticks late. This is ruled out if the events stayed on the link's grid
-/// (`HostProof`) and ticks are late by whole periods; otherwise ticks count as lost only if none was on time
-/// for 8 s. If the stream ends before that, they are reported as possibly missing.
+/// A delayed host also makes ticks late. Delays of the host are ruled out if the events stayed on the link's
+/// time grid (`HostProof`) and the ticks are late by whole periods. If they are not ruled out, ticks count as
+/// lost only after 8 s without an on-time tick. If the stream ends earlier, the ticks are reported as
+/// possibly missing.
 ///
-/// Pauses in the first seconds, when the rate is unknown, are measured by the rate of the ticks that follow
-/// (`EarlyPauses`). If only a range is known for the number of ticks missing in a pause, another line begins
-/// after it.
+/// The rate is unknown in the first seconds. Pauses in this time are measured by the rate of the ticks that
+/// follow (`EarlyPauses`). If the number of ticks missing in a pause is not exactly known, another line
+/// begins after the pause.
 ///
-/// In the first seconds, and again after `FirstTicks.limit` ticks, `FirstTicks` checks whether the sensor
-/// dropped ticks instead of being slower than it seems.
+/// In the first seconds, and again after `FirstTicks.limit` ticks, `FirstTicks` decides between a sensor that
+/// dropped ticks and a slower sensor.
 ///
-/// Output lags behind input by `lagSeconds` and `lagTicks` once the rate is known, and by `warmUpSeconds` at
-/// the start, so that the fit includes both sides of each tick.
+/// Output lags behind input by `lagSeconds` and `lagTicks`, and by `warmUpSeconds` at the start, so that the
+/// fit includes ticks on both sides of each tick.
 ///
 /// Limits:
 /// - Timestamps do not show which tick of a burst was lost; the loss is reported before the burst.
 /// - A loss at the very end of a stream cannot be distinguished from a delay.
-/// - If the sensor's own clock stops, as in an emulation in a paused virtual machine, ticks are reported as
-///   missing, because frames have no numbers. If only the frames were delayed, at either end, nothing is
-///   missing.
-/// - If the connection interval is a whole multiple of the period, a clock that drifts slowly against the
-///   controller's looks like a ring that loses a tick each time the two have drifted apart by one period
-///   (`ClockJumps`).
-/// - If the kernel's clock is set back, or after a pause of more than `longestGapSeconds` that is not a
-///   delay, the fit restarts, because the link was lost and established again, and the ring starts its timer
-///   with the stream. If a link returns sooner, the line is off by up to half a period until its memory has
-///   expired, unless the caller calls `beginLink`.
+/// - If the sensor's own clock stops, for example in an emulation in a paused virtual machine, ticks are
+///   reported as missing, because frames have no numbers. If only the frames were delayed, on either side of
+///   the link, nothing is reported.
+/// - If the connection interval is a multiple of the period, a slow drift between sensor and controller looks
+///   like a ring that loses a tick each time the two have drifted by one period (`ClockJumps`).
+/// - The fit restarts if the kernel's clock is set back, and after a pause of more than `longestGapSeconds`
+///   that is not a delay. In such a pause, the link was lost and established again, and the ring starts its
+///   timer with the stream. If a link returns sooner and the caller does not call `beginLink`, the fitted
+///   times are off by up to half a period until the fit has forgotten the old link.
 public struct TickClock: Sendable {
   public static let capacity = 4_096
   public static let warmUpSeconds = 4.0
@@ -95,38 +96,39 @@ public struct TickClock: Sendable {
   public static let lagTicks = 24
   public static let minimumWarmUp = 12
   public static let longestGapSeconds = 2.5
-  /// Maximum relative uncertainty of the period for a line to be the first guess for the next link.
+  /// Maximum relative uncertainty of the period for the line to be reused as a first estimate on the next
+  /// link.
   private static let largestGuess = 0.003
-  /// Maximum lateness of an on-time tick, relative to the most punctual tick, in periods.
+  /// Maximum lateness of an on-time tick relative to the least late tick of the last seconds, in periods.
   private static let onTime = 0.75
   /// Time after which a late tick is no longer attributed to a loss, in nanoseconds.
   private static let longestDoubt: Int64 = 10_000_000_000
   private static let shortestDoubt: Int64 = 500_000_000
-  /// Minimum time until late ticks count as lost if it is not proven that the host was punctual, in
-  /// nanoseconds.
+  /// Minimum time until late ticks count as lost if a delay of the host is not ruled out, in nanoseconds.
   private static let unevenDoubt: Int64 = 8_000_000_000
   /// Possible error of the tick numbers after a pause of the stream, in periods: one, and half a period more
-  /// if the ring restarted its timer.
+  /// in case the ring restarted its timer.
   private static let phaseOfPause = 1.5
-  /// Number of late events from which ticks may be missing, even without proof.
+  /// Minimum number of late events for ticks to count as possibly missing without proof.
   private static let leastDoubt = 6
   /// Maximum connection interval of a stream, in nanoseconds.
   private static let longestInterval = 500_000_000.0
   /// Timestamp jitter from radio and host, in nanoseconds.
   private static let jitter = 1_000_000.0
-  /// Tolerated backward step of timestamps, as between processors, in nanoseconds.
+  /// Tolerated backward step of timestamps, for example between processors, in nanoseconds.
   private static let largestStepBack: Int64 = 10_000_000
 
-  /// Minimum expected number of missing ticks at the end of a stream for which one is reported as possible.
+  /// Minimum expected number of missing ticks at the end of a stream for a tick to be reported as possibly
+  /// missing.
   private static let leastLikely = 0.01
-  /// Time in nanoseconds after which the clock starts even if there was not enough time for a warm-up after
-  /// the last pause.
+  /// Time in nanoseconds after which the clock starts even if the time since the last pause is too short for
+  /// a warm-up.
   private static let longestWarmUp = 15e9
 
   /// Maximum number of ticks in a gap, so that invalid timestamps cannot make the numbers overflow.
   private static let largestGap = 4e9
 
-  /// Ring buffer of ticks: `count` from `head`, of which the first `placed` have a number.
+  /// Ring buffer of ticks: `count` ticks from `head`, of which the first `placed` have a number.
   private var waiting: [RingTick]
   private var numbers: [Int]
   private var missing: [Int]
@@ -134,37 +136,37 @@ public struct TickClock: Sendable {
   private var head = 0
   private var count = 0
   private var placed = 0
-  /// Number of waiting ticks before which nothing was lost, because an on-time tick follows them.
+  /// Number of waiting ticks before which nothing was lost, because a later tick is on time.
   private var cleared = 0
 
   private var fit: ClockFit?
-  /// Storage of the next fit while `fit` is `nil`, so that a fit can begin without an allocation.
+  /// Memory of the next fit while `fit` is `nil`, so that a fit can begin without allocation.
   private var unused: ClockFit? = ClockFit(index: 0, time: 0, period: 1, isKnown: false)
   /// Number of the last warm-up tick. The fit receives warm-up ticks before they are placed.
   private var lastOfWarmUp = -1
-  /// The first ticks of the stream with their numbers, until they are examined again.
+  /// The first ticks of the stream with their numbers, kept for the second examination.
   private var first = FirstTicks()
   private var isFirst = true
-  /// Number of missing ticks that are still to be reported.
+  /// Number of missing ticks that the next placed tick reports.
   private var owed = 0
   /// Number of ticks whose loss is uncertain.
   private var doubtful = 0
   private var jumps = ClockJumps()
   /// Pauses among the first ticks.
   private var early = EarlyPauses()
-  /// Number of these pauses that have been placed.
+  /// Number of placed pauses among `early`.
   private var earlyPlaced = 0
-  /// Number of ticks that may be missing in these pauses.
+  /// Number of ticks that may be missing in the pauses among the first ticks.
   private var loose = 0
-  /// Number of ticks that may be missing at the end, because no later ticks can decide it.
+  /// Number of ticks that may be missing at the end of the stream, where no later ticks can decide.
   private var untold = 0
   private var pauses = StreamPauses()
-  /// Possible jumps of the ring's timer in pauses, in periods.
+  /// Possible error of the tick numbers because of pauses, in periods.
   private var phases = 0.0
   private var lastNumber = -1
   /// Lateness of the last tick, in periods.
   private var lastLate = 0.0
-  /// Number of the last tick that was on time.
+  /// Number of the last on-time tick.
   private var lastOnTime = -1
   private var lastTime: Int64 = 0
   private var lastFitted = Int64.min
@@ -177,13 +179,14 @@ public struct TickClock: Sendable {
   private var isFinished = false
   /// Whether the first waiting tick is the first of a link.
   private var startsLink = false
-  /// Whether numbered ticks are released without a lag because the next tick begins another line.
+  /// Whether all numbered ticks are released without a lag, because the next tick begins another line.
   private var isSettling = false
   /// Whether the time between the last tick and the next link is known.
   private var pause = Pause.measured
   /// `RingTick.clockOffset` of the last released tick.
   private var lastOffset: Int64?
-  /// Lateness of the last examined tick relative to the most punctual tick after it, in nanoseconds.
+  /// Part of the last late tick's lateness that was a delay, in nanoseconds: its lateness minus the minimum
+  /// lateness of the ticks after it.
   private var holdUp = 0.0
   private var tally = ClockReport()
 
@@ -194,7 +197,7 @@ public struct TickClock: Sendable {
     restarts = [Bool](repeating: false, count: Self.capacity)
   }
 
-  /// Nanoseconds between ticks according to the fit so far; `nil` during the warm-up.
+  /// Fitted time between ticks in nanoseconds; `nil` during the warm-up.
   public var period: Double? { fit?.period }
 
   /// Number of missing ticks so far.
@@ -203,11 +206,11 @@ public struct TickClock: Sendable {
   /// Quality of the fit so far.
   public var report: ClockReport {
     var report = tally
-    // Each tick that may be missing lengthens the line by a period.
+    // Each possibly missing tick lengthens the line by a period.
     let doubtful = doubtful + jumps.doubtful
     let unnumbered = Int(min((fit?.unnumbered ?? 0).rounded(), Self.largestGap))
     report.missingAtMost = tally.missing + max(doubtful, unnumbered) + max(untold, untoldByShare) + loose
-    // If some jumps may be a drift, the next one may be due.
+    // If some jumps may be a drift, the next jump of the drift may be due.
     let next = jumps.doubtful > 0 ? 1.0 : 0
     let stretch = lastNumber > 0 ? (Double(doubtful) + next + phases) / Double(lastNumber) : 0
     report.rateUncertainty = fit?.periodUncertainty.map { $0 + stretch }
@@ -217,7 +220,8 @@ public struct TickClock: Sendable {
   }
 
   /// Number of ticks that may be missing after the last on-time tick. 0 if a drop is unlikely at the ring's
-  /// drop rate; otherwise the lateness of the last tick minus one event interval, in periods, and at least 1.
+  /// drop rate; otherwise at least 1, and the lateness of the last tick minus one connection interval, in
+  /// periods.
   private var untoldByShare: Int {
     guard lastNumber > 0 else { return 0 }
     let untold = Double(tally.missing) * Double(lastNumber - lastOnTime)
@@ -244,9 +248,8 @@ public struct TickClock: Sendable {
     place()
   }
 
-  /// Accounts for a pause of the stream in which ticks were dropped or the link was lost. The number of
-  /// missing ticks follows if the rate is known; it is accurate to half a period if the ring restarted its
-  /// timer.
+  /// Accounts for a pause in which ticks were dropped or the link was lost. If the rate is known, the number
+  /// of missing ticks follows from it, with an error of up to half a period if the ring restarted its timer.
   private mutating func note(pause: Double) {
     guard pause > 0 else { return }
     let periods = pause / (fit?.period ?? pauses.period)
@@ -257,15 +260,15 @@ public struct TickClock: Sendable {
     }
   }
 
-  /// Whether timestamps give the time between two lines.
+  /// Whether the time between two lines can be computed from the timestamps.
   public enum Pause: Hashable, Sendable {
     case measured
-    /// The clock was set by an unknown amount. No ticks are counted as missing.
+    /// Unknown, because the clock was set by an unknown amount. No ticks are counted as missing.
     case unknown
   }
 
-  /// Ends the line after the link was lost, because the sensor restarts its timer with the next link. Waiting
-  /// ticks are decided from what is known now. Call `next` until it returns `nil` before the next `take`.
+  /// Ends the line after the link was lost, because the sensor restarts its timer on the next link. Waiting
+  /// ticks are decided with the available data. Call `next` until it returns `nil` before the next `take`.
   public mutating func beginLink(pause: Pause = .measured) {
     guard count > 0 || lastNumber >= 0 else { return }
     if pause == .unknown { self.pause = .unknown }
@@ -275,7 +278,7 @@ public struct TickClock: Sendable {
     earlyPlaced = 0
   }
 
-  /// Ends the stream. Waiting ticks are decided from what is known now.
+  /// Ends the stream. Waiting ticks are decided with the available data.
   public mutating func finish() {
     isFinished = true
     if fit == nil { warmUp() }
@@ -300,7 +303,8 @@ public struct TickClock: Sendable {
     placed -= 1
     cleared = max(0, cleared - 1)
     var fitted = fit.time(of: number)
-    // The line may have moved back since the last tick was released, but times must increase.
+    // The line may have moved to earlier times since the last tick was released, but released times must
+    // increase.
     if !restarts[position], lastFitted > .min {
       fitted = max(fitted, lastFitted &+ Int64(min(fit.period / 2, 1e15)))
     }
@@ -323,7 +327,7 @@ public struct TickClock: Sendable {
 
   private mutating func warmUp() {
     guard count > 0 else { return }
-    // A line ends if the timestamps step back. The tick that steps back begins another line.
+    // The line ends before a tick whose timestamp steps back. This tick begins another line.
     let whole = isStepBack(count - 1) ? count - 1 : count
     let (first, last) = (time(0), time(whole - 1))
     let length = Double(last &- first)
@@ -332,7 +336,7 @@ public struct TickClock: Sendable {
     guard isLong || isEnd else { return }
     if whole == count, isLong, length < Self.longestWarmUp {
       early.find()
-      // Without optimisation, `last` would allocate.
+      // `last` would allocate memory without optimisation.
       if !early.found.isEmpty {
         let pause = early.found[early.found.count - 1]
         let length = Double(last &- time(pause.place))
@@ -350,7 +354,7 @@ public struct TickClock: Sendable {
     if isFirst, let period { placeFirst(whole, period) }
   }
 
-  /// Fits a line to queued ticks, the first of which has the number `number`, in the storage of `unused`.
+  /// Fits a line to queued ticks, using the memory of `unused`. The first tick has the number `number`.
   private mutating func beginFit(at number: Int, _ positions: Range<Int>, period: Double) {
     (fit, unused) = (fit ?? unused, nil)
     let first = time(positions.lowerBound)
@@ -361,8 +365,8 @@ public struct TickClock: Sendable {
     }
   }
 
-  /// Begins the line if there are pauses among the first ticks. Its period is that of the ticks after the
-  /// last pause.
+  /// Begins the line if there are pauses among the first ticks. Its period is computed from the ticks after
+  /// the last pause.
   private mutating func placePauses(_ whole: Int) {
     let start = early.found[early.found.count - 1].place
     let mean = Double(time(whole - 1) &- time(start)) / Double(whole - 1 - start)
@@ -374,8 +378,8 @@ public struct TickClock: Sendable {
     beginEarly(at: 0, 0)
   }
 
-  /// Begins a line at a queued tick among the first ones. It includes all ticks after it unless another line
-  /// follows.
+  /// Begins a line at a queued tick among the first ticks. The line includes all later ticks, unless a pause
+  /// starts another line.
   private mutating func beginEarly(at position: Int, _ number: Int) {
     let start = time(position)
     (usual, recent) = (UsualLateness(), RecentLateness())
@@ -399,7 +403,7 @@ public struct TickClock: Sendable {
     }
   }
 
-  /// Places the first ticks if some of them were dropped.
+  /// Places the first ticks if some ticks were dropped.
   private mutating func placeFirst(_ whole: Int, _ period: Double) {
     for position in 0..<whole { first.take(time(position), at: position) }
     let events = events
@@ -416,9 +420,9 @@ public struct TickClock: Sendable {
     for position in 0..<placed { first.take(time(position), at: numbers[position]) }
   }
 
-  /// Examines the first ticks again when there are many: one or two drops in the first seconds look like a
-  /// slow sensor, but more drops can be distinguished. Released ticks keep their numbers; the next tick
-  /// reports the missing ones.
+  /// Examines the first ticks again when `FirstTicks.limit` ticks are available. A sensor that dropped one or
+  /// two ticks in the first seconds cannot be distinguished from a slow sensor, but with more drops it can.
+  /// Released ticks keep their numbers; the next tick reports the missing ticks.
   private mutating func placeAgain() {
     isFirst = false
     let (events, period) = (events, fit?.period ?? 1)
@@ -434,7 +438,7 @@ public struct TickClock: Sendable {
     refit(first.count, drops.period)
   }
 
-  /// Restarts the line with the given number of first ticks.
+  /// Restarts the line from the first `count` ticks.
   private mutating func refit(_ count: Int, _ period: Double) {
     fit?.begin(at: first.numbers[0], first.stamps[0], period: period)
     for place in 0..<count { fit?.take(first.stamps[place], at: first.numbers[place] + first.before[place]) }
@@ -446,8 +450,8 @@ public struct TickClock: Sendable {
     position > 0 && time(position) < time(position - 1) &- Self.largestStepBack
   }
 
-  /// Number of ticks that were due between the last tick and the first tick of a link; 0 before the first
-  /// link.
+  /// Returns the number of ticks that were due between the last tick and the first tick of a link; 0 before
+  /// the first link.
   private func ticksWithoutLink(until time: Int64, period: Double) -> Int {
     guard lastNumber >= 0, pause == .measured else { return 0 }
     return Int(
@@ -461,7 +465,7 @@ public struct TickClock: Sendable {
     phase = EventPhase()
     let (position, time) = (slot(0), time(0))
     let lost = ticksWithoutLink(until: time, period: period)
-    // A line that began with this link already has its ticks.
+    // If the line began with this link, it already contains the link's ticks.
     let isTaken = lastOfWarmUp > lastNumber
     let number = isTaken ? numbers[position] : lastNumber + 1 + lost
     (numbers[position], missing[position], restarts[position]) = (number, number - lastNumber - 1, true)
@@ -489,7 +493,7 @@ public struct TickClock: Sendable {
       let isBack = lost < 0
       let number = lastNumber + 1 + max(0, lost)
       let isLoose = pause.map { $0.most > $0.least } ?? false
-      // The queue can hold only one line, so ticks of the old line are released first.
+      // Ticks of the old line are released first, because the queue can hold ticks of only one line.
       if isBack || isLoose || gap > max(Self.longestGapSeconds * 1e9, 4 * holdUp), lastNumber >= 0 {
         guard placed == 0 else {
           isSettling = true
@@ -528,7 +532,7 @@ public struct TickClock: Sendable {
     if first.count == FirstTicks.limit { placeAgain() }
   }
 
-  /// Adjusts the minimum lateness after the line moved by `shift`.
+  /// Adjusts the minimum lateness after the line moved by `shift` nanoseconds.
   private mutating func follow(_ shift: Double) {
     usual.follow(shift)
     recent.follow(shift)
@@ -555,8 +559,8 @@ public struct TickClock: Sendable {
     (usual, recent) = (UsualLateness(), RecentLateness())
   }
 
-  /// Number of ticks lost before the one at `position` in the queue; negative if the timestamps step back
-  /// there; `nil` if later ticks must decide.
+  /// Returns the number of ticks lost before the tick at `position` in the queue; negative if the timestamps
+  /// step back there; `nil` if later ticks must decide.
   private mutating func lostTicks(before position: Int, _ time: Int64) -> Int? {
     guard let fit, lastNumber >= 0 else { return 0 }
     if time < lastTime &- Self.largestStepBack { return -1 }
@@ -583,7 +587,7 @@ public struct TickClock: Sendable {
         cleared = ahead
         return 0
       }
-      // An event proves nothing while the link is catching up, or while it is later than it was before.
+      // An event proves nothing while the link catches up, or while it is later than before.
       if events.isPause(now - before, fit.period) {
         if level <= least + events.backlog * fit.period { quiet += 1 }
         (levels, levelCount) = (levels + level, levelCount + 1)
@@ -598,7 +602,8 @@ public struct TickClock: Sendable {
         isDecided = host.isPunctual && isLikeBefore(least, mean: levels / levelCount, fit.period)
       }
       if !isDecided, now - betterTime > Self.longestDoubt {
-        // The link is on time so rarely that lateness proves nothing, except for a pause of the whole stream.
+        // The link is on time so rarely that late ticks prove nothing, except after a pause of the whole
+        // stream.
         if isLongPause { break }
         guard quiet >= Self.leastDoubt else { return 0 }
         _ = isLoss(min((least / fit.period).rounded(), Self.largestGap), rise: 1, events: 0, fit)
@@ -617,7 +622,7 @@ public struct TickClock: Sendable {
         : 2 * quiet >= events.proof && host.isPunctual
           && isLikeBefore(least, mean: levels / levelCount, fit.period)
       guard isProof else {
-        // The stream ended before the late ticks were decided.
+        // The stream ended before the loss was decided.
         if isLongPause || 6 * quiet >= events.proof {
           untold = max(untold, Int(min((least / fit.period).rounded(), Self.largestGap)))
         }
@@ -625,7 +630,7 @@ public struct TickClock: Sendable {
       }
     }
     let lost = min((least / fit.period).rounded(), Self.largestGap)
-    // If this tick or a later one would be early if it came after the loss, the loss is after that tick.
+    // If this tick or a later tick would be early after a loss before it, the loss happened later.
     let slack = min(fit.period / 4, max(fit.period / 32, Self.jitter))
     let fitsBehind = min(lateness, leastAfter) >= min(lost * fit.period, plateau) - slack
     guard isLongPause || fitsBehind else { return 0 }
@@ -638,17 +643,22 @@ public struct TickClock: Sendable {
     return Int(lost)
   }
 
-  /// Whether ticks are late by whole periods and as evenly as before. Only a loss has this effect at once.
+  /// Returns whether ticks are late by whole periods and as evenly as before. Only a loss has this effect at
+  /// once.
   private func isLikeBefore(_ least: Double, mean: Double, _ period: Double) -> Bool {
     let rest = least - (least / period).rounded() * period
     let slack = min(period / 4, max(period / 32, Self.jitter))
     return rest <= slack + events.floor * period && mean - least <= 1.5 * events.mean * period + slack
   }
 
-  /// Whether a loss is the reason why all ticks from the next one on are late by whole periods although no
-  /// tick shows that it missed an event.
+  /// Returns whether late ticks are explained by a loss, not a drift: all ticks from the next tick on are
+  /// late by whole periods although no tick missed a connection event.
   ///
-  /// - Parameter rise: see `ClockJumps.Jump`.
+  /// - Parameters:
+  ///   - periods: number of periods by which they are late.
+  ///   - rise: see `ClockJumps.Jump`.
+  ///   - events: see `ClockJumps.Jump`.
+  ///   - fit: current fit of the clock.
   private mutating func isLoss(_ periods: Double, rise: Double, events: Int, _ fit: ClockFit) -> Bool {
     jumps.isLoss(
       ClockJumps.Jump(
@@ -657,19 +667,19 @@ public struct TickClock: Sendable {
   }
 }
 
-/// Quality of the clock's fit over the ticks that were returned.
+/// Quality of the clock's fit for the returned ticks.
 public struct ClockReport: Hashable, Sendable {
   public private(set) var ticks = 0
   /// Number of ticks known to be missing.
   public private(set) var missing = 0
-  /// Maximum number of missing ticks, including `missing`. It includes ticks for which the later timestamps
-  /// cannot distinguish a loss from clock drift. `nil` if the timestamps give no bound: the link was or may
-  /// have been too slow for the ring, or ticks missed the next event so often that any rate is possible.
+  /// Maximum number of missing ticks, including `missing`. It includes ticks for which the timestamps cannot
+  /// distinguish a loss from clock drift. `nil` if the timestamps give no bound: the link was or may have
+  /// been too slow for the ring, or ticks missed the next event so often that any rate is possible.
   public internal(set) var missingAtMost: Int? = 0
-  /// Whether the link could not carry all frames. If so, the ring's rate and the number of missing ticks are
-  /// unknown.
+  /// Whether the link was too slow to carry all frames. The ring's rate and the number of missing ticks are
+  /// then unknown.
   public private(set) var isLinkTooSlow = false
-  /// Number of stretches with missing ticks.
+  /// Number of gaps: places where one or more ticks are missing.
   public private(set) var gaps = 0
   /// Length of the longest gap, in ticks.
   public private(set) var longestGap = 0
@@ -683,9 +693,9 @@ public struct ClockReport: Hashable, Sendable {
   public private(set) var latest = 0.0
   /// Relative uncertainty of the rate. `nil` if nothing is known yet, or if `missingAtMost` is `nil`.
   public fileprivate(set) var rateUncertainty: Double?
-  /// Maximum delay that all fitted times may have in common, in nanoseconds. It is at most a connection
-  /// interval, estimated as the shortest usual pause between arrivals. `nil` before two arrivals, if
-  /// `missingAtMost` is `nil`, and after a pause in which the ring may have restarted its timer.
+  /// Maximum common delay of all fitted times, in nanoseconds. It is at most a connection interval, estimated
+  /// as the 10th percentile of the pauses between arrivals. `nil` before two arrivals, if `missingAtMost` is
+  /// `nil`, and after a pause in which the ring may have restarted its timer.
   public fileprivate(set) var offsetUncertainty: Double?
 
   public init() {}
@@ -693,7 +703,7 @@ public struct ClockReport: Hashable, Sendable {
   /// Mean lateness of a tick, in nanoseconds.
   public var meanLateness: Double { ticks > 0 ? sum / Double(ticks) : 0 }
 
-  /// Root mean square deviation of the residuals from their mean, in nanoseconds.
+  /// Standard deviation of the residuals, in nanoseconds.
   public var residual: Double {
     guard ticks > 0 else { return 0 }
     return max(0, sumOfSquares / Double(ticks) - meanLateness * meanLateness).squareRoot()

@@ -1,10 +1,10 @@
 public import BLEWire
 
 /// Converts frames of the raw stream into ticks on the sensor's own clock, for a running capture and for its
-/// tables. The same frames give the same ticks. Memory is fixed and allocated at the start.
+/// tables. The same frames always give the same ticks. Memory is fixed and allocated in the initializer.
 ///
-/// Ticks are returned later than their frames by `TickClock.lagSeconds`, and by `warmUpSeconds` at the start.
-/// If ticks may be missing, they are held until later ticks have decided it.
+/// Ticks lag behind their frames by `TickClock.lagSeconds`, and by `warmUpSeconds` at the start. If ticks may
+/// be missing, ticks are held back until later ticks have decided this.
 public struct TickStream: Sendable {
   private var order = StampOrder()
   private var grouper = RingTickGrouper()
@@ -13,22 +13,23 @@ public struct TickStream: Sendable {
   private var end = End.open
   private var link: Int?
   private var setting = ClockSetting()
-  /// Time of the last frame, converted to the clock's setting at the start, in nanoseconds.
+  /// Time of the last frame on the wall clock as it was set at the start of the stream, in nanoseconds.
   private var lastSteady = Int64.min
   /// Whether the clock was set by an unknown amount.
   private var hasUnknownSteps = false
 
-  /// Maximum step back between times of one link, in nanoseconds. A larger one means that the clock was set.
+  /// Maximum backward step between times of one link, in nanoseconds. A larger step means that the clock was
+  /// set.
   private static let disorder: Int64 = 100_000_000
 
   private enum End { case open, begun, reached }
 
   public init() {}
 
-  /// Nanoseconds between ticks according to the fit so far; `nil` during the warm-up.
+  /// Fitted time between ticks in nanoseconds; `nil` during the warm-up.
   public var period: Double? { clock.period }
 
-  /// Summary of the ticks returned so far. It allocates, so do not call it for each tick.
+  /// Summary of the ticks returned so far. Computing it allocates memory, so do not call it for each tick.
   public var report: TickReport {
     var report = tally.report(clock)
     if isLinkTooSlow {
@@ -40,7 +41,7 @@ public struct TickStream: Sendable {
     return report
   }
 
-  /// Whether the link could not carry all frames so far; see `ClockReport.isLinkTooSlow`.
+  /// Whether the link has been too slow to carry all frames; see `ClockReport.isLinkTooSlow`.
   public var isLinkTooSlow: Bool { grouper.load.isFull || tally.isUneven(missing: clock.missingSoFar) }
 
   /// Processes the next frame, in the order of arrival. Call `next` until it returns `nil` before the next
@@ -50,8 +51,8 @@ public struct TickStream: Sendable {
   ///   - sample: the frame.
   ///   - time: time at which the frame was received.
   ///   - link: a number that is unique for each link; the sensor restarts its timer on each link.
-  ///   - clock: setting of the wall clock at `time`. The size of a step gives the elapsed time. If the size
-  ///     is unknown, another line begins, and the number of ticks missing before it is unknown.
+  ///   - clock: setting of the wall clock at `time`. After a step of unknown size, another line begins, and
+  ///     the number of ticks missing before it is unknown.
   public mutating func take(
     _ sample: RingRawSample, at time: ReceiveTime, link: Int = 0, clock: ClockSetting = ClockSetting()
   ) {
@@ -73,7 +74,7 @@ public struct TickStream: Sendable {
       }
       if let (sample, time, link, setting) = order.pop() {
         let steady = time.nanoseconds &- setting.offset
-        // `lastSteady` is initially the smallest number.
+        // `lastSteady` is `Int64.min` at first, so nothing is subtracted from it.
         let isBack = link == self.link && steady &+ Self.disorder < lastSteady
         if link != self.link || setting.unknownCount != self.setting.unknownCount || isBack {
           beginLine(link, isKnown: setting.unknownCount == self.setting.unknownCount && !isBack)
@@ -94,7 +95,7 @@ public struct TickStream: Sendable {
 }
 
 extension TickStream {
-  /// Completes the current tick, and begins another line with the next one.
+  /// Completes the current tick. The next tick begins another line.
   private mutating func beginLine(_ link: Int, isKnown: Bool) {
     let last = grouper.beginLink()
     if self.link != nil {
@@ -106,7 +107,7 @@ extension TickStream {
   }
 }
 
-/// A stretch of missing ticks.
+/// Gap of one or more missing ticks.
 public struct TickGap: Hashable, Sendable, BitwiseCopyable {
   /// Fitted time of the tick before the gap.
   public var after: ReceiveTime
@@ -126,29 +127,29 @@ public struct TickReport: Hashable, Sendable {
   /// Statistics of one subtype's frames.
   public struct Part: Hashable, Sendable {
     public var samples = 0
-    /// Number of ticks per frame: 1 in all known firmware; 0 without samples.
+    /// Number of ticks per frame: 1 in all known firmware versions; 0 without samples.
     public var everyTicks = 0
-    /// Number of missing frames between the first and the last.
+    /// Number of missing frames between the first and the last frame.
     public var missing = 0
-    /// Whether more frames may be missing because the clock was set by an unknown amount.
+    /// Whether further frames may be missing because the clock was set by an unknown amount.
     public var mayLackMore = false
-    /// Root mean square deviation of kernel timestamp minus fitted time from its mean, in nanoseconds.
+    /// Standard deviation of the kernel timestamp minus the fitted time, in nanoseconds.
     public var residual = 0.0
-    /// 99th percentile of the timestamps' lateness, in nanoseconds. It can be too high by a sixteenth.
+    /// 99th percentile of the timestamps' lateness, in nanoseconds; up to a sixteenth too high.
     public var residualP99 = 0.0
-    /// Samples per second by the sensor's clock; `nil` if there are no samples.
+    /// Samples per second on the sensor's clock; `nil` if there are no samples.
     public var rate: Double?
 
     public init() {}
   }
 
   public var ticks = 0
-  /// Number of ticks that have a frame of each kind in the stream.
+  /// Number of complete ticks, which have a frame of each kind in the stream.
   public var wholeTicks = 0
-  /// Ticks per second by the sensor's clock over the last minute; `nil` if there are no ticks.
+  /// Ticks per second on the sensor's clock; `nil` if there are no ticks.
   public var rate: Double?
   public var clock = ClockReport()
-  /// The first gaps, at most `TickTally.gapCapacity`. `clock.gaps` is the number of all gaps.
+  /// The first gaps, at most `TickTally.gapCapacity`. `clock.gaps` counts all gaps.
   public var gaps: [TickGap] = []
   /// Statistics of each part, by `RingTick.Part.rawValue`.
   public var parts = [Part](repeating: Part(), count: RingTick.Part.allCases.count)
@@ -164,31 +165,33 @@ public struct TickReport: Hashable, Sendable {
 
 /// Statistics of the number of frames in each connection event of a link. Uses fixed memory.
 ///
-/// If a ring makes more frames than its link carries, some always wait. Each event then delivers as many
-/// frames as it can carry, except those that the radio cuts short, and none delivers more. A link with spare
-/// capacity delivers whole ticks, and more after a failed event. Limit: a link that holds exactly whole ticks
-/// looks like one with spare capacity if the ring drops whole ticks and no event is ever lost.
+/// If the ring produces more frames than the link carries, frames always wait. Each event then delivers the
+/// maximum number of frames; only events that the radio cuts short deliver fewer. A link with spare capacity
+/// delivers whole ticks, and more ticks after a failed event. Limit: if the maximum is a whole number of
+/// ticks, the ring drops whole ticks and no event is ever lost, a full link looks like a link with spare
+/// capacity.
 struct EventLoad: Sendable {
-  /// Minimum pause between frames of different events, in nanoseconds.
+  /// Minimum time between frames of different connection events, in nanoseconds.
   private static let pause: Int64 = 4_000_000
   private static let limit = 128
   private static let leastEvents = 32
-  /// Ratio of the time between two events to the usual time above which an event between them was lost.
-  /// `leastLost` lost events are needed for a decision.
+  /// Minimum ratio of the time between two events to the usual time for an event between them to count as
+  /// lost. A decision requires `leastLost` lost events.
   private static let longStep = 1.5
   private static let leastLost = 4
   private static let framesOfTick = 3
   private static let leastWhole = 8
   /// Maximum share of events on a full link that deliver more frames than a full event.
   private static let largestShareAbove = 0.002
-  /// Maximum share of events on a full link that deliver whole ticks less than a full event.
+  /// Maximum share of events on a full link that deliver fewer frames than a full event by a whole number of
+  /// ticks.
   private static let largestShareBelow = 0.01
-  /// Minimum share of events with the same number of ticks if nothing else shows whether they are full.
+  /// Share of events with the same number of ticks from which the link may be full, if nothing else shows it.
   private static let leastShareSame = 0.97
 
-  /// Number of events by number of frames; the last element counts all longer events.
+  /// Number of events by number of frames. The last element counts all longer events.
   private var events = [Int](repeating: 0, count: limit + 1)
-  /// Number of events, by number of frames, that follow a lost event or one that ended within a tick.
+  /// Number of events that follow a lost event or an event that ended within a tick, by number of frames.
   private var afterLost = [Int](repeating: 0, count: limit + 1)
   private var frames = 0
   private var last: Int64?
@@ -212,7 +215,8 @@ struct EventLoad: Sendable {
     frames += 1
   }
 
-  /// Whether events after a loss contained no more frames than usual, because there was no backlog.
+  /// Returns whether events after a loss contain no more than `full` frames. If so, a backlog was not caught
+  /// up.
   private func catchesNothingUp(_ full: Int) -> Bool {
     var (all, above) = (0, 0)
     for frames in afterLost.indices {
@@ -222,9 +226,8 @@ struct EventLoad: Sendable {
     return all >= Self.leastLost && above == 0
   }
 
-  /// Whether many events deliver whole ticks more or fewer than the usual event. Events of a full link all
-  /// deliver the same number, and fewer only if the radio cuts them short, which rarely happens between two
-  /// ticks.
+  /// Whether many events deliver whole ticks more or fewer than the usual event. On a full link, all events
+  /// deliver the same number of frames; the radio can cut an event short, but rarely between two ticks.
   var hasRoom: Bool {
     var (all, usual) = (0, 1)
     for frames in events.indices {
@@ -243,8 +246,8 @@ struct EventLoad: Sendable {
     return whole > Self.leastWhole + 2 * cut
   }
 
-  /// Total number of events, and the number of frames in a full event: at least half of the events deliver
-  /// it, and hardly any deliver more. `nil` if there is no such number.
+  /// Total number of events, and number of frames in a full event: at least half of the events have this
+  /// number, and hardly any have more. `nil` if there is no such number.
   private var full: (all: Int, frames: Int)? {
     var all = 0
     for count in events { all += count }
@@ -257,8 +260,8 @@ struct EventLoad: Sendable {
     return full < Self.limit && 2 * events[full] >= all ? (all, full) : nil
   }
 
-  /// Whether events deliver the same number of ticks, at least two, and no lost or shortened event shows
-  /// whether they could deliver more.
+  /// Whether the link may be full: events deliver the same number of ticks, at least two, and no lost or
+  /// shortened event shows whether they could deliver more.
   var mayBeFull: Bool {
     guard let (all, full) = full, full > Self.framesOfTick, full.isMultiple(of: Self.framesOfTick) else {
       return false
@@ -292,7 +295,7 @@ struct TickTally: Sendable {
 
   private var ticks = 0
   private var lastTime: ReceiveTime?
-  /// Number of ticks by the bits of their parts.
+  /// Number of ticks by the bit set of their parts.
   private var combinations: InlineArray<8, Int> = .init(repeating: 0)
   private var parts: [PartTally]
   private var gaps: [TickGap] = []
@@ -311,15 +314,17 @@ struct TickTally: Sendable {
     lastTime = placed.fittedTime
   }
 
-  /// - Returns: the part's bit if the tick has that part, else 0.
+  /// Processes one part of a tick.
+  ///
+  /// - Returns: the part's bit if the tick has this part, otherwise 0.
   private mutating func take(_ part: RingTick.Part, _ placed: PlacedTick) -> Int {
     guard let time = placed.tick.steadyTime(of: part) else { return 0 }
     parts[part.rawValue].take(time &- placed.steadyTime, at: placed.index)
     return 1 << part.rawValue
   }
 
-  /// Whether so many ticks are incomplete that whole ticks must also have been dropped by the ring: it sends
-  /// the frames of a tick at once, and the radio loses none.
+  /// Returns whether so many ticks are incomplete that the ring must also have dropped whole ticks. The ring
+  /// sends the frames of a tick together, and the radio loses none.
   ///
   /// - Parameter missing: number of missing ticks.
   fileprivate func isUneven(missing: Int) -> Bool {
@@ -345,9 +350,9 @@ struct TickTally: Sendable {
   }
 }
 
-/// One subtype's part of a `TickTally`.
+/// Statistics of one subtype in a `TickTally`.
 private struct PartTally: Sendable {
-  /// Number of bins per octave, so that a quantile is accurate to a sixteenth.
+  /// Number of histogram bins per octave. A quantile is accurate to a sixteenth.
   private static let binsOfOctave = 16
   private static let octaves = 42
 
@@ -357,7 +362,7 @@ private struct PartTally: Sendable {
   private var bins = [Int](repeating: 0, count: Self.octaves * Self.binsOfOctave)
   private var firstIndex = 0
   private var lastIndex = 0
-  /// Number of frames by distance to the previous frame, in ticks; the last element counts all longer
+  /// Number of frames by distance from the previous frame, in ticks. The last element counts all longer
   /// distances.
   private var steps: InlineArray<9, Int> = .init(repeating: 0)
 
@@ -370,27 +375,27 @@ private struct PartTally: Sendable {
     bins[Self.bin(Double(residual))] += 1
   }
 
-  /// Bin of a residual. The first bin includes residuals that are not late.
+  /// Returns the bin of a residual in nanoseconds. The first bin includes residuals that are not late.
   private static func bin(_ residual: Double) -> Int {
     guard residual >= 1 else { return 0 }
     let place = Int(residual.exponent) * binsOfOctave + Int((residual.significand - 1) * Double(binsOfOctave))
     return min(place, octaves * binsOfOctave - 1)
   }
 
-  /// Upper edge of a bin, in nanoseconds.
+  /// Returns the upper edge of a bin, in nanoseconds.
   private static func edge(_ bin: Int) -> Double {
     let share = Double(bin % binsOfOctave + 1) / Double(binsOfOctave)
     return Double(1 << (bin / binsOfOctave)) * (1 + share)
   }
 
-  /// Usual distance between frames, in ticks.
+  /// Most frequent distance between frames, in ticks.
   var everyTicks: Int {
     var usual = 1
     for step in 1..<8 where steps[step] > steps[usual] { usual = step }
     return usual
   }
 
-  /// Number of missing frames between the first and the last.
+  /// Number of missing frames between the first and the last frame.
   var missing: Int { max(0, (lastIndex &- firstIndex) / everyTicks &+ 1 &- samples) }
 
   func report(rate: Double?) -> TickReport.Part {
@@ -414,10 +419,11 @@ private struct PartTally: Sendable {
 /// Sorts frames with the same timestamp into the ring's order, so that a live link and the tables of its
 /// capture give the same ticks. Uses fixed memory.
 ///
-/// The table of each subtype keeps its own order, but not the order of frames of different subtypes with the
-/// same timestamp. Frames with the same timestamp are therefore held until another timestamp arrives. They
-/// are then released in the ring's order, which continues from the last frame released. If a subtype has more
-/// than `capacity` frames with one timestamp, the held frames are released early.
+/// The table of each subtype preserves the order of its own frames, but not the order of frames of different
+/// subtypes with the same timestamp. Frames with the same timestamp are therefore held until a frame with
+/// another timestamp arrives. They are then released in the ring's order, which continues from the last
+/// released frame. If there are more than `capacity` frames of a subtype with one timestamp, the held frames
+/// are released early.
 struct StampOrder: Sendable {
   static let capacity = 64
   private static let parts = RingTick.Part.allCases.count
@@ -430,7 +436,7 @@ struct StampOrder: Sendable {
   private var link = 0
   private var clock = ClockSetting()
   private var lastPart = Self.parts - 1
-  /// The frame that was not held, because it has the next timestamp or there was no room for it.
+  /// Frame that is not held yet, because it has another timestamp or there was no room for it.
   private var next: (sample: RingRawSample, time: ReceiveTime, link: Int, clock: ClockSetting)?
   private var isLettingGo = false
 
@@ -480,10 +486,10 @@ struct StampOrder: Sendable {
   }
 }
 
-/// The setting of the wall clock at a timestamp.
+/// Setting of the wall clock at a timestamp.
 ///
 /// Users and time daemons may set a machine's clock while a ring streams. Timestamps before and after such a
-/// step are on different clocks, and only a program that watched the clock knows their offset.
+/// step are on different clocks. Only a program that watched the clock knows their offset.
 public struct ClockSetting: Hashable, Sendable, BitwiseCopyable {
   /// Sum of all steps of the clock since the first timestamp, in nanoseconds; negative if it was set back.
   public var offset: Int64
