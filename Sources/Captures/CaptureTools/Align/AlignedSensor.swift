@@ -4,31 +4,36 @@ import JSONText
 import Physiology
 import Recording
 
-/// The movement and heartbeats in one capture, for comparison with other sensors on the same body.
+/// Movement and heartbeats in one capture, for comparison with other sensors on the same body.
 struct AlignedSensor: Sendable {
   /// Name of the capture's directory.
   let name: String
   private(set) var motion = MotionSeries()
-  /// Times of the beats in seconds from the origin, ascending.
+  /// Times of the beats in seconds after the origin, ascending.
   private(set) var beats: [Double] = []
-  /// Whether the beats come from an optical sensor, which detects each beat about a quarter of a second late.
+  /// Whether the beats come from an optical sensor, which measures each beat about a quarter of a second
+  /// late.
   private(set) var seesBlood = false
   /// Seconds on the kernel's clock per unit of the sensor's clock; `nil` if the sensor has no clock of its
   /// own.
   private(set) var pace: Double?
   private(set) var counts = StraightClock.Unit.seconds
-  /// Delay from sending a measurement to its recorded time; `nil` if it is unknown, or if no rows are on the
-  /// sensor's own clock.
+  /// Delay between a sample and its recorded time; `nil` if it is unknown, or if no rows are on the sensor's
+  /// own clock.
   private(set) var wait: LinkWait?
-  /// Connection intervals that were in force, in order.
+  /// Connection intervals of the link, in order.
   private(set) var intervals: [LinkWait.Interval] = []
-  /// Tables that could not be read to their end.
+  /// Tables that could not be read completely, with the reasons.
   private(set) var problems: [String] = []
 
-  /// Zero of all times in seconds: nanoseconds since the Unix epoch.
+  /// Zero of all times in seconds, as nanoseconds since the Unix epoch.
   private let origin: Int64
 
-  /// - Parameter origin: zero of all times in seconds: nanoseconds since the Unix epoch.
+  /// Reads a capture.
+  ///
+  /// - Parameters:
+  ///   - directory: directory of the capture.
+  ///   - origin: zero of all times in seconds, as nanoseconds since the Unix epoch.
   init(_ directory: String, origin: Int64) throws(AnalysisError) {
     name = CaptureGroup.name(directory)
     self.origin = origin
@@ -47,7 +52,8 @@ struct AlignedSensor: Sendable {
 
   private func seconds(_ time: Int64) -> Double { Double(time &- origin) / 1e9 }
 
-  /// Time of the first row of a capture, in nanoseconds since the Unix epoch; `nil` if it has no rows.
+  /// Returns the time of the first row of a capture, in nanoseconds since the Unix epoch; `nil` if the
+  /// capture has no rows.
   static func start(of directory: String) -> Int64? {
     guard let capture = try? RecordedCapture(directory) else { return nil }
     let starts = capture.tables.compactMap { table -> Int64? in
@@ -76,7 +82,7 @@ struct AlignedSensor: Sendable {
     if let problem = reader.problem { problems.append("\(name): \(problem)") }
   }
 
-  /// The acceleration columns of a table.
+  /// Acceleration columns of a table.
   private struct Axes {
     let places: [Int]
     let scale: Double
@@ -88,8 +94,8 @@ struct AlignedSensor: Sendable {
         let places = ["x", "y", "z"].compactMap { axis in
           table.columns.firstIndex { $0.name == "\(axis)_\(unit)" }
         }
-        // The acceleration table of a ring has only receive timestamps; `samples` has the same values on the
-        // ring's clock.
+        // A ring's acceleration table has only receive timestamps. The table `samples` has the same values on
+        // the ring's clock.
         guard places.count == 3, SignalTable(table) != nil else { continue }
         (self.places, self.scale) = (places, scale)
         return
@@ -108,7 +114,7 @@ struct AlignedSensor: Sendable {
 
   // MARK: The link
 
-  /// Indices of the columns that hold the timestamp of the frame that carried a row.
+  /// Returns the indices of the columns with receive timestamps of frames.
   private static func stamps(_ table: RecordedTable) -> [Int] {
     let names = ["frame_time_ns"] + RingStream.allCases.map { "\($0.name)_time_ns" }
     return table.columns.indices.filter { names.contains(table.columns[$0].name) }
@@ -152,8 +158,8 @@ struct AlignedSensor: Sendable {
       hasWholeFrames: hasWholeFrames)
   }
 
-  /// Whether one link-layer packet can hold any frame, according to `session.json`. True if the capture has
-  /// no such file.
+  /// Returns whether one link-layer packet can hold any frame, according to `session.json`; `true` without
+  /// this file.
   private static func hasWholeFrames(_ capture: RecordedCapture) -> Bool {
     guard let changes = capture.session?["connection"]?["changes"]?.array else {
       return capture.session == nil
@@ -166,7 +172,7 @@ struct AlignedSensor: Sendable {
 
   // MARK: Beats
 
-  /// Beats from a strap; `nil` if the capture has no intervals.
+  /// Beats of a heart rate strap; `nil` if the capture has no beat intervals.
   private(set) var strap: StrapBeats?
 
   private mutating func readIntervals(_ table: RecordedTable, of capture: RecordedCapture) throws(SystemError)
@@ -186,7 +192,7 @@ struct AlignedSensor: Sendable {
     beats = strap.beats
   }
 
-  /// Finds beats in an ECG or an optical pulse if no strap reported any.
+  /// Detects beats in an ECG or an optical pulse, unless a strap reported beats.
   private mutating func findBeats(of capture: RecordedCapture, _ clock: StraightClock?) throws(SystemError) {
     guard beats.isEmpty,
       capture.tables.contains(where: { table in

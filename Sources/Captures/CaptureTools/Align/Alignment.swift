@@ -3,8 +3,8 @@ import BLEWire
 package import JSONText
 import Recording
 
-/// Offsets between the clocks of devices recorded together: `alignment.json` in the parent directory of their
-/// captures.
+/// Offsets between the clocks of devices that were recorded together. Stored as `alignment.json` in the
+/// parent directory of the captures.
 package struct Alignment: Sendable, Hashable {
   package static let fileName = "alignment.json"
   private static let documentLimit = 1 << 22
@@ -12,29 +12,30 @@ package struct Alignment: Sendable, Hashable {
   package struct Device: Sendable, Hashable {
     /// Name of the device's directory.
     package var directory: String
-    /// Delay behind the reference at `Alignment.at`, in nanoseconds: the device's timestamp for an event
-    /// minus the reference's. `nil` if unknown.
+    /// Offset from the reference at `Alignment.at`, in nanoseconds: the device's timestamp of an event minus
+    /// the reference's timestamp. `nil` if unknown.
     package var late: Double?
-    /// Half-width of the 95 % interval around `late`. It includes the waits for connection events, which the
-    /// rows do not show. `nil` if a wait is unknown.
+    /// Half-width of the 95 % interval of `late`, in nanoseconds. It includes the waits for connection
+    /// events, which the tables do not contain. `nil` if a wait is unknown.
     package var lateUncertainty: Double?
-    /// Half-width of the 95 % confidence interval of the offset between the rows of the two devices, for
-    /// `convert --grid`. `nil` for a strap, whose rows are not on a clock of its own.
+    /// Half-width of the 95 % confidence interval of the offset between the rows of the two devices, in
+    /// nanoseconds, for `convert --grid`. `nil` for a strap, whose rows have receive timestamps.
     package var rowUncertainty: Double?
-    /// Growth of `late`, in nanoseconds per second (1 ns/s is 0.001 ppm).
+    /// Increase of `late`, in nanoseconds per second (1 ns/s is 0.001 ppm).
     package var drift = 0.0
-    /// Half-width of the 95 % interval of `drift`; `nil` if the drift could not be determined.
+    /// Half-width of the 95 % interval of `drift`, in nanoseconds per second; `nil` if the drift could not be
+    /// determined.
     package var driftUncertainty: Double?
-    /// Relative rate of the device's clock against the reference's clock, minus 1, if the device counts
-    /// seconds. If the reference does not count seconds, the rate is against the kernel's clock.
+    /// Rate of the device's clock relative to the reference's clock, minus 1, if the device counts seconds.
+    /// If the reference does not count seconds, the rate is relative to the kernel's clock.
     package var clockDrift: Double?
     /// Half-width of the 95 % interval of `clockDrift`.
     package var clockUncertainty: Double?
-    /// Ticks per second of the device's clock, if it counts ticks.
+    /// Ticks per second of the device's clock, if the device counts ticks.
     package var rate: Double?
     /// Half-width of the 95 % interval of `rate`, in ticks per second.
     package var rateUncertainty: Double?
-    /// Comparison from which the result was computed, with the next device in the chain to the reference.
+    /// Comparisons from which the result was computed, each with the next device on the way to the reference.
     package var evidence: [Evidence] = []
     /// Comparisons without a result, with their reasons.
     package var refusals: [Refusal] = []
@@ -69,9 +70,9 @@ package struct Alignment: Sendable, Hashable {
     package init(with: String, why: String) { (self.with, self.why) = (with, why) }
   }
 
-  /// Directory of the device to which the others are compared.
+  /// Directory of the reference device.
   package var reference: String
-  /// Time at which `late` holds, in nanoseconds since the Unix epoch.
+  /// Time for which `late` was computed, in nanoseconds since the Unix epoch.
   package var at: Int64
   package var devices: [Device]
 
@@ -79,8 +80,8 @@ package struct Alignment: Sendable, Hashable {
     (self.reference, self.at, self.devices) = (reference, at, devices)
   }
 
-  /// Converts a device's time to the reference's clock; both are in nanoseconds since the Unix epoch. Returns
-  /// the time unchanged if the offset is unknown.
+  /// Converts a device's time to the reference's clock. Both times are in nanoseconds since the Unix epoch.
+  /// Returns the time unchanged if the offset is unknown.
   package func time(_ time: Int64, of device: Device) -> Int64 {
     guard let late = device.late else { return time }
     return time &- Int64((late + device.drift * Double(time &- at) / 1e9).rounded())
@@ -168,7 +169,7 @@ package struct Alignment: Sendable, Hashable {
   }
 }
 
-/// Describes an alignment for people, one fact per line.
+/// Describes an alignment for the user, with one fact per line.
 package enum AlignmentText {
   package static func text(_ alignment: Alignment) -> String {
     let width = alignment.devices.map(\.directory.count).max() ?? 0

@@ -5,10 +5,12 @@ import Physiology
 
 /// Finds the clock offsets between devices that were recorded together, from shared movement or heartbeats.
 ///
-/// Each pair is compared by movement, or by beats if movement does not match. The most precise pairs that
-/// connect the devices are kept. The reference is the requested device, or the one in most of these pairs.
+/// Each pair is compared by movement, or by beats if movement does not match. The devices are then connected
+/// by the most precise pairs. The reference is the requested device, otherwise the device with the most
+/// matching pairs.
 package enum CaptureAlignment {
-  /// Range of a sensor's lateness at a given time, in seconds, relative to the times used for the comparison.
+  /// Computes the range of a sensor's lateness at a given time, in seconds, relative to the times used for
+  /// the comparison; `nil` if unknown.
   private typealias Lateness = @Sendable (Double) -> ClosedRange<Double>?
 
   /// Match between two sensors on the same body.
@@ -16,13 +18,13 @@ package enum CaptureAlignment {
     var kind: SharedEvidence.Kind
     var line: LagLine
     var likeness: Double
-    /// For each sensor, seconds of the other sensor's times per second of its clock; `nil` if it has no clock
-    /// of its own.
+    /// Seconds of the other sensor's times per second of each sensor's clock; `nil` if the sensor has no
+    /// clock of its own.
     var paces: (first: Double?, second: Double?)
-    /// Half-width of the range of the ratio of the two paces, relative to that ratio.
+    /// Half-width of the range of the ratio of the two paces, relative to the ratio.
     var paceUncertainty: Double?
     var lateness: (first: Lateness, second: Lateness)
-    /// Whether each sensor is a strap, whose rows are not on a clock of its own.
+    /// Whether each sensor is a strap, whose rows have receive timestamps.
     var isStrap = (first: false, second: false)
     var hasPulseTransit = false
   }
@@ -51,22 +53,24 @@ package enum CaptureAlignment {
     }
   }
 
-  /// Wait in seconds to assume if it is unknown; longer than any known wait.
+  /// Assumed wait in seconds if the wait is unknown; longer than any known wait.
   private static let unknown = 10.0
   /// Longest time from an R wave to the peak of its pulse in a finger, in seconds. Allen,
   /// Photoplethysmography and its application in clinical physiological measurement, Physiol. Meas. 28(3),
   /// 2007: 0.2 s to the foot of the pulse, and up to 0.3 s from there to the peak.
   private static let longestTransit = 0.5
-  /// Difference between the times at which two electrical sensors detect the same beat: half a sample at 130
-  /// Hz.
+  /// Maximum difference between the times at which two electrical sensors detect the same beat, in seconds:
+  /// half a sample at 130 Hz.
   private static let beatUncertainty = 0.004
 
+  /// Compares all pairs of devices and computes the alignment.
+  ///
   /// - Parameters:
-  ///   - directory: the directory of a group of captures.
-  ///   - reference: the name or address of a device in it; `nil` to choose the best.
-  ///   - search: largest clock offset to search in either direction, in seconds.
+  ///   - directory: directory of a group of captures.
+  ///   - reference: name or address of the reference device; `nil` to choose the best device.
+  ///   - search: maximum clock offset in either direction, in seconds.
   ///   - progress: called for each device and pair.
-  /// - Returns: the alignment, and the tables that could not be read to their end.
+  /// - Returns: the alignment, and the tables that could not be read completely.
   package static func run(
     _ directory: String, reference: String?, search: Double, progress: (String) -> Void
   ) throws(AnalysisError) -> (alignment: Alignment, problems: [String]) {
@@ -131,7 +135,7 @@ package enum CaptureAlignment {
     } catch { return .failure(Reasons(reasons + [error])) }
   }
 
-  /// Match of two sensors that both have rows on clocks of their own.
+  /// Returns the match of two sensors whose rows are on clocks of their own.
   private static func rows(_ evidence: SharedEvidence, _ a: AlignedSensor, _ b: AlignedSensor) -> Found {
     Found(
       kind: evidence.kind, line: evidence.line, likeness: evidence.likeness, paces: (a.pace, b.pace),
@@ -142,13 +146,13 @@ package enum CaptureAlignment {
     { [wait = sensor.wait] seconds in wait?.range(at: seconds) }
   }
 
-  /// Match with a strap. The strap's beats get the times that the other sensor has for them; the strap's
-  /// timestamps show how much later it reported them.
+  /// Matches a strap with another sensor. The strap's beats are placed on the other sensor's clock. The
+  /// strap's lateness is then computed from its timestamps.
   private static func byStrap(
     _ a: AlignedSensor, _ b: AlignedSensor, within search: Double
   ) throws(SharedEvidence.Refusal) -> Found {
     let lag = try SharedEvidence.roughBeats(a.beats, b.beats, within: search)
-    // If both are straps, the one with fewer gaps supplies the times.
+    // If both sensors are straps, the strap with fewer gaps supplies the times.
     let isSecond =
       a.strap == nil || (b.strap.map { $0.stretches.count >= a.strap?.stretches.count ?? 0 } ?? false)
     let (sensor, other) = isSecond ? (b, a) : (a, b)
@@ -160,7 +164,7 @@ package enum CaptureAlignment {
       others: other.beats, hasPulseTransit ? .light : .electric)
     let center = middle(anchored.times)
     let late = strap.lateness(of: anchored.times, sensor.intervals)
-    // If the strap's lateness cannot be determined, it is only as accurate as the timestamps.
+    // If the strap's lateness cannot be determined, the result is only as accurate as the timestamps.
     let sign = isSecond ? 1.0 : -1.0
     let drift = sign * (late.map { middle($0.distance.slopes) - middle($0.wait.paceError) } ?? 0)
     let ownLate: (Double) -> ClosedRange<Double>? = { seconds in
@@ -178,12 +182,12 @@ package enum CaptureAlignment {
       guard let late else { return nil }
       let (distance, wait) = (late.distance.range(at: seconds), late.wait.range(at: seconds))
       let placed = sign * line.lag(at: seconds)
-      // Difference between the offset at which the strap was placed and its true lateness.
+      // Difference between the offset used to place the strap and its true lateness.
       return placed - (distance.upperBound - wait.lowerBound)...placed
         - (distance.lowerBound - wait.upperBound)
     }
-    // The pace of the strap's clock is measured against the other sensor's rows. The drift is between
-    // timestamps; it is removed when the pairs are joined.
+    // The pace of the strap's clock is relative to the other sensor's rows. The drift between the timestamps
+    // is removed when the pairs are joined.
     let pace = (1 + anchored.slope) * (1 + drift * sign)
     let otherLateness = other.strap == nil ? lateness(other) : standing(other)
     return Found(
@@ -194,7 +198,7 @@ package enum CaptureAlignment {
       isStrap: (a.strap != nil, b.strap != nil), hasPulseTransit: hasPulseTransit)
   }
 
-  /// Returns the lateness of a strap whose beats were placed by its own timestamps.
+  /// Returns the lateness of a strap whose beats are placed by its own timestamps.
   private static func standing(_ sensor: AlignedSensor) -> Lateness {
     let stretches = sensor.strap?.stretches ?? []
     let times = stretches.map { stretch in stretch.places.map { Double?($0 + stretch.offset) } }
@@ -219,20 +223,20 @@ package enum CaptureAlignment {
 
   // MARK: All together
 
-  /// A device in the chain from the reference.
+  /// Device whose offset from the reference is known.
   private struct Placed {
     var late = 0.0
     var drift = 0.0
-    /// Half-width of the 95 % interval from the comparison alone, in seconds.
+    /// Half-width of the 95 % interval from the comparisons alone, in seconds.
     var uncertainty = 0.0
     var driftUncertainty: Double? = 0
     var paceUncertainty: Double? = 0
-    /// Bounds of the offset due to the devices' waits, in seconds; `nil` if a wait is unknown.
+    /// Range of the offset's error due to the devices' waits, in seconds; `nil` if a wait is unknown.
     var waits: ClosedRange<Double>? = 0...0
-    /// Bounds as in `waits`, but without the wait of this device.
+    /// Like `waits`, but without the wait of this device.
     var before: ClosedRange<Double>?
-    /// Whether the device is a strap. A strap is placed by timestamps, so its position differs from pair to
-    /// pair.
+    /// Whether the device is a strap. A strap is placed by its timestamps, so its offset differs between
+    /// pairs.
     var isStrap = false
     var referencePace: Double?
   }
@@ -246,7 +250,7 @@ package enum CaptureAlignment {
       sensors[place].strap != nil || sensors[place].pace != nil && sensors[place].counts == .seconds
     }
     func rank(_ place: Int) -> Int { !tellsSeconds(place) ? 0 : sensors[place].strap != nil ? 1 : 2 }
-    // Among devices with equally many pairs, prefer one with a clock of its own.
+    // If several devices have the most pairs, prefer a device with a clock of its own.
     let best = sensors.indices.max { first, second in
       (degree(first), rank(first)) < (degree(second), rank(second))
     }
@@ -266,7 +270,8 @@ package enum CaptureAlignment {
       known[to] = placed
       take(placed, pair, with: sensors[from].name, into: &devices[to])
       if let pace = isForward ? pair.found.paces.second : pair.found.paces.first {
-        // The unit is the reference's seconds if it has a clock in seconds, otherwise the kernel's.
+        // The unit is the second of the reference's clock if it counts seconds, otherwise of the kernel's
+        // clock.
         let isOfReference = tellsSeconds(reference) && placed.referencePace != nil
         let rate = (isOfReference ? placed.referencePace ?? 1 : 1) / pace * (1 + placed.drift)
         let kernel = isOfReference ? 0 : sensors[reference].wait.map { width($0.paceError) }
@@ -306,7 +311,7 @@ package enum CaptureAlignment {
     ]
   }
 
-  /// The common time at which all lines are evaluated: the mean of the pairs' centers.
+  /// Returns the common time at which all lines are evaluated: the mean of the pairs' centers.
   private static func middle(_ pairs: [Pair]) -> Double {
     pairs.isEmpty ? 0 : pairs.map(\.line.center).reduce(0, +) / Double(pairs.count)
   }
@@ -330,7 +335,7 @@ package enum CaptureAlignment {
     placed.referencePace =
       isReference ? (isForward ? found.paces.first : found.paces.second) : parent.referencePace
     if !isReference, !parent.isStrap {
-      // Both pairs use the same rows of an intermediate device, so its own lateness cancels.
+      // Both pairs use the same rows of the intermediate device, so its lateness cancels.
       placed.before = parent.before
     } else if let waits = parent.waits, let other = theirs(center) {
       placed.before = waits.lowerBound + other.lowerBound...waits.upperBound + other.upperBound

@@ -2,35 +2,36 @@ import JSONText
 import Physiology
 import Recording
 
-/// Delay from the moment when a sensor has a measurement to send until the recording's timestamp: the wait
-/// for a connection event plus the air time.
+/// Delay between a sensor having a measurement to send and the recording's timestamp: the wait for a
+/// connection event plus the transmission time.
 ///
-/// The most punctual frames lie on a straight line below all timestamps. The other frames show how long the
-/// punctual ones waited. Unless a packet is lost, no frame waits longer than one connection interval, so the
-/// more the waits differ, the smaller is the remaining uncertainty. If the sensor's period is a multiple of
-/// the interval, all frames wait equally long, and any wait up to one interval is possible.
+/// The least late frames lie on a straight line below all timestamps. The scatter of the other frames shows
+/// how long the least late frames waited. Unless a packet is lost, no frame waits longer than one connection
+/// interval. The more the waits differ, the smaller is therefore the uncertainty. If the sensor's period is a
+/// multiple of the interval, all frames wait equally long, and this wait can have any length up to one
+/// interval.
 struct LinkWait: Sendable {
-  /// A frame: the time of its last sample on the line, and its timestamp, in seconds.
+  /// Frame: fitted time of its last sample and its receive timestamp, in seconds.
   struct Frame {
     var time: Double
     var stamp: Double
     var rows = 1
-    /// Seconds between samples; 0 if each frame has one sample.
+    /// Sample period in seconds; 0 if each frame has one sample.
     var period = 0.0
   }
 
-  /// The frames of one connection event, or of several consecutive ones: the time of their last sample on the
-  /// line, and the first timestamp.
+  /// Frames of one connection event or of several consecutive events: fitted time of their last sample, and
+  /// the first timestamp.
   private struct Arrival {
     var expected: Double
     var stamp: Double
-    /// Whether the next event's timestamp follows within 1.5 intervals.
+    /// Whether the next event follows within 1.5 intervals.
     var goesOn = false
 
     var late: Double { stamp - expected }
   }
 
-  /// A connection interval: its start and its length, in seconds.
+  /// Connection interval: its start time and its length, in seconds.
   struct Interval: Sendable {
     var since: Double
     var length: Double
@@ -38,54 +39,57 @@ struct LinkWait: Sendable {
 
   private let band: LineBand
 
-  /// Minimum and maximum time from the start of a connection event to the timestamp of its first frame: the
-  /// central's packet, the inter-frame space, and the frame. The minimum is at 2 Mbit/s without payload, the
-  /// maximum at 1 Mbit/s with a full MTU. Core 5.4, Vol 6, Part B, 2.1 and 4.1.
+  /// Minimum and maximum time from the start of a connection event to the timestamp of its first frame, in
+  /// seconds: the central's packet, the inter-frame space, and the frame. The minimum is for 2 Mbit/s without
+  /// payload, the maximum for 1 Mbit/s with a full MTU. Core 5.4, Vol 6, Part B, 2.1 and 4.1.
   private static let shortest = 0.000_25
   private static func longest(_ isLong: Bool) -> Double { isLong ? 0.003_5 : 0.001 }
-  /// Longest pause between frames of one event, in seconds.
+  /// Maximum pause between frames of one event, in seconds.
   private static let pause = 0.006
   /// Timestamp jitter, in seconds.
   private static let jitter = 0.001_5
-  /// Events further apart than this many intervals are not consecutive.
+  /// Maximum distance of consecutive events, in intervals.
   private static let next = 1.5
-  /// Smallest share of events that must end a batch. If the share is smaller, the sensor is assumed to send
-  /// in every event.
+  /// Minimum share of events that end a batch. If the share is smaller, the sensor is assumed to send in
+  /// every event.
   private static let lasts = 0.25
-  /// Minimum number of arrivals per interval that permits an estimate.
+  /// Minimum number of arrivals per connection interval setting for an estimate.
   private static let fewest = 20
   /// Default size in bytes of a link-layer packet's payload. Core 5.4, Vol 6, Part B, 4.5.10.
   private static let packet = 27
-  /// Approximate size of a row, in bytes.
+  /// Approximate size of a table row in a frame, in bytes.
   private static let bytesOfRow = 3
   /// Number of fragments that fit into any event.
   private static let fewFragments = 4
-  /// Seconds for each fragment at 1 Mbit/s, with its acknowledgement.
+  /// Time to transmit a fragment and its acknowledgement at 1 Mbit/s, in seconds.
   private static let exchange = 0.000_71
-  /// Waits of `chunk` arrivals cover the interval if no gap between them is a larger share of it than
-  /// `largestGap`.
+  /// Number of arrivals for the test whether waits take all values up to an interval. They do if no gap
+  /// between the waits is longer than `largestGap`, as a share of the interval.
   private static let chunk = 40
   private static let largestGap = 0.2
-  /// Share of arrivals that may appear to wait long because a packet was lost.
+  /// Share of arrivals that may seem to wait long because a packet was lost.
   private static let lost = 0.03
-  /// Candidate connection intervals, in units of 1.25 ms, for a recording that does not list them.
+  /// Candidate connection intervals in units of 1.25 ms, for a recording without a list of its intervals.
   private static let known = 6...400
 
-  /// Range of the line's lateness at a given time, in seconds.
+  /// Returns the range of the line's lateness at a given time, in seconds.
   func range(at seconds: Double) -> ClosedRange<Double> {
     let range = band.range(at: seconds)
     return max(0, range.lowerBound)...max(0, range.lowerBound, range.upperBound)
   }
 
-  /// Relative range of the possible error of the line's slope.
+  /// Range of the line's slope error, as a relative error of the sensor's period.
   var paceError: ClosedRange<Double> { band.slopes }
 
+  /// Computes the range of the wait.
+  ///
   /// - Parameters:
-  ///   - frames: in order of their timestamps.
-  ///   - intervals: as listed in the recording; empty if it does not list them.
-  ///   - isStraight: whether the frames' times lie on a straight line; otherwise only their mean is known.
-  ///   - hasWholeFrames: whether one packet holds any frame; otherwise a long frame is sent in fragments, and
-  ///     the last fragment has the timestamp.
+  ///   - frames: frames in order of their timestamps.
+  ///   - intervals: connection intervals from the recording; empty if unknown.
+  ///   - isStraight: whether the frames' times lie on a straight line. If not, only the mean wait is
+  ///     computed.
+  ///   - hasWholeFrames: whether one packet can hold any frame. If not, long frames are sent in fragments,
+  ///     and the timestamp is that of the last fragment.
   /// - Returns: `nil` if the wait cannot be determined.
   init?(_ frames: [Frame], _ intervals: [Interval], isStraight: Bool = true, hasWholeFrames: Bool = true) {
     var intervals = intervals
@@ -101,20 +105,20 @@ struct LinkWait: Sendable {
     var below: [LineBand.Bound] = []
     for (index, interval) in intervals.enumerated() {
       let end = index + 1 < intervals.count ? intervals[index + 1].since : .infinity
-      // Frames in the first events of an interval may have waited for the change.
+      // Frames of the first second may have waited for the change of the interval.
       let events = arrivals.filter { $0.stamp >= interval.since + 1 && $0.stamp < end }
-      // If a sensor sends several frames at once, group the frames by time.
+      // If a sensor sends several frames at once, treat them as one batch.
       let batches = isSampled ? Self.batches(events) : events
       let these = batches ?? events
       guard these.count >= Self.fewest else { continue }
-      // If the waits do not cover the interval, each wait may include one event that another link of the same
-      // radio displaced.
+      // If the waits do not take all values up to the interval, each wait may include an event that was
+      // displaced by another link of the same radio.
       let isFilled = batches != nil && Self.isFilled(these, interval.length)
       // Fragments of a long frame may need another event.
       let missed = (isFilled ? 0 : interval.length) + (fragments > Self.fewFragments ? interval.length : 0)
       let least = these.map(\.late).sorted()[Int(Self.lost * Double(these.count))]
       var bounds = these.map { arrival in
-        // A retransmitted frame waited one interval longer for each retry.
+        // A retransmitted frame waits one more interval per retry.
         if batches == nil {
           return LineBand.Bound(seconds: arrival.expected, value: interval.length + missed + longest - least)
         }
@@ -135,13 +139,13 @@ struct LinkWait: Sendable {
     self.band = band
   }
 
-  /// Number of packets with the default data length that the longest frame needs.
+  /// Returns the number of packets with the default data length that the longest frame needs.
   private static func fragments(_ frames: [Frame]) -> Int {
     let rows = frames.map(\.rows).max() ?? 1
     return (rows * bytesOfRow + packet - 1) / packet
   }
 
-  /// Whether the waits of consecutive arrivals usually take all values up to an interval.
+  /// Returns whether the waits of consecutive arrivals usually take all values up to an interval.
   private static func isFilled(_ arrivals: [Arrival], _ interval: Double) -> Bool {
     let size = min(chunk, arrivals.count)
     let gaps = stride(from: 0, through: arrivals.count - size, by: size).map { start in
@@ -155,11 +159,12 @@ struct LinkWait: Sendable {
     return gaps.sorted()[gaps.count / 2] < largestGap
   }
 
-  /// Constant bounds for times that vary around the line; they hold for most of these times.
+  /// Returns constant bounds that hold for most of the times, for times that scatter around the line; `nil`
+  /// without upper bounds.
   private static func mean(_ above: [LineBand.Bound], _ below: [LineBand.Bound]) -> LineBand? {
     let times = (above + below).map(\.seconds)
     guard let first = times.min(), let last = times.max(), !below.isEmpty else { return nil }
-    // The lower bounds come from the shortest waits, the upper bounds from the longest.
+    // The lower bounds come from the shortest waits, the upper bounds from the longest waits.
     let low = above.map(\.value).sorted()[above.count / 4]
     let high = below.map(\.value).sorted()[below.count * 3 / 4]
     func both(_ value: Double) -> [LineBand.Bound] {
@@ -189,8 +194,7 @@ struct LinkWait: Sendable {
     return arrivals
   }
 
-  /// Merges consecutive events into batches. The sensor had all data of a batch at once, unless it sends in
-  /// every event.
+  /// Merges consecutive events into batches. A batch is data that the sensor sent at once.
   ///
   /// - Returns: `nil` if the sensor sends in every event.
   private static func batches(_ events: [Arrival]) -> [Arrival]? {
@@ -209,10 +213,10 @@ struct LinkWait: Sendable {
     return batches
   }
 
-  /// Returns the maximum age, in seconds, of a frame's last sample when the sensor sends its buffer.
+  /// Returns the maximum age of a frame's last sample at the time of sending, in seconds.
   ///
-  /// If the sending period is not a multiple of the sample period, the frames' sample counts differ by one.
-  /// The last sample can then be one sample period old.
+  /// If the sending period is not a multiple of the sample period, the number of samples per frame varies by
+  /// one. The last sample can then be up to one sample period old.
   private static func hold(_ frames: [Frame]) -> Double {
     guard let period = frames.map(\.period).filter({ $0 > 0 }).min() else { return 0 }
     var counts: [Int: Int] = [:]
@@ -224,7 +228,8 @@ struct LinkWait: Sendable {
     return period
   }
 
-  /// The longest interval of which all steps between events are multiples.
+  /// Returns the longest connection interval of which nearly all steps between events are multiples, in
+  /// seconds.
   private static func interval(of events: [Double]) -> Double? {
     let steps = zip(events.dropFirst(), events).map { $0 - $1 }.filter { $0 > 0.005 && $0 < 5 }
     guard steps.count >= fewest else { return nil }
@@ -236,7 +241,7 @@ struct LinkWait: Sendable {
 
   /// Reads a recording's connection intervals from `session.json`.
   ///
-  /// - Parameter origin: zero of all seconds, in nanoseconds since the Unix epoch.
+  /// - Parameter origin: zero of all times in seconds, as nanoseconds since the Unix epoch.
   static func intervals(of capture: RecordedCapture, origin: Int64) -> [Interval] {
     (capture.session?["connection"]?["changes"]?.array ?? []).compactMap { change in
       guard let time = change["timeNs"]?.nanoseconds, let milliseconds = change["intervalMs"]?.real,

@@ -1,33 +1,33 @@
 import Physiology
 
-/// Beats of a strap. The strap measures the intervals between beats by its own clock, and reports them up to
-/// a second after the last beat. Each timestamp therefore bounds the times of beats: the reported beats came
-/// before it, the next beat after it.
+/// Beats of a heart rate strap. The strap measures the intervals between beats on its own clock, and reports
+/// them up to a second after the last beat. Each timestamp bounds the times of the beats: the reported beats
+/// were earlier, and the next beat was later.
 struct StrapBeats: Sendable {
-  /// Intervals without a visible gap.
+  /// Consecutive beats without a visible gap.
   struct Stretch: Sendable {
-    /// Times of the beats by the strap's clock, in seconds since the first.
+    /// Times of the beats on the strap's clock, in seconds since the start of the stretch.
     var places: [Double] = []
-    /// Timestamp of each measurement in seconds, and the number of beats up to and including it.
+    /// Timestamp of each measurement in seconds, and number of the stretch's beats up to and including it.
     var measurements: [(stamp: Double, beats: Int)] = []
-    /// Seconds to add to `places` for times on the kernel's clock, accurate to some hundredths of a second.
+    /// Offset from `places` to the kernel's clock in seconds, accurate to a few hundredths of a second.
     var offset = 0.0
   }
 
   static let ticksPerSecond = 1024.0
-  /// Maximum delay of a measurement in seconds, apart from its wait for a connection event.
+  /// Maximum delay of a measurement in addition to its wait for a connection event, in seconds.
   private static let late = 0.25
-  /// Minimum number of measurements that determines the strap's pace.
+  /// Minimum number of measurements for computing the strap's measurement period.
   private static let fewest = 20
   /// Pause in seconds after which the strap may have restarted.
   private static let longestPause = 10.0
   /// Number of earlier measurements used in a comparison.
   private static let recent = 30
-  /// Minimum share of measurements that must be within a quarter of the pace from the line.
+  /// Minimum share of measurements within a quarter of the period from the line.
   private static let steady = 0.9
-  /// Maximum contradiction between bounds that is tolerated, in seconds.
+  /// Maximum accepted contradiction between bounds, in seconds.
   private static let tolerance = 0.1
-  /// Share of bounds that may contradict the others.
+  /// Maximum share of bounds that contradict the other bounds.
   private static let wrong = 0.1
 
   private(set) var stretches: [Stretch] = []
@@ -36,7 +36,7 @@ struct StrapBeats: Sendable {
   /// Processes the next interval.
   ///
   /// - Parameters:
-  ///   - ticks: in 1/1024 s.
+  ///   - ticks: length of the interval, in units of 1/1024 s.
   ///   - seconds: timestamp of the measurement that contained the interval.
   mutating func take(_ ticks: Int, at seconds: Double) {
     let interval = Double(ticks) / Self.ticksPerSecond
@@ -65,7 +65,7 @@ struct StrapBeats: Sendable {
     close(measurements[first...])
   }
 
-  /// Bounds on the times of beats, from consecutive measurements.
+  /// Bounds of the times of beats, from consecutive measurements.
   private struct Bounds {
     private var place = 0.0
     /// Bounds of the offset to the kernel's clock: the next beat comes after the previous measurement, and
@@ -75,8 +75,8 @@ struct StrapBeats: Sendable {
 
     /// Processes the next measurement.
     ///
-    /// - Returns: the number of measurements before a missing or doubled interval if this measurement
-    ///   confirms one; otherwise `nil`.
+    /// - Returns: the number of measurements before a missing or doubled interval, if this measurement proves
+    ///   it; otherwise `nil`.
     mutating func take(_ measurement: (stamp: Double, intervals: [Double]), after before: Double?) -> Int? {
       if let before { most = max(most, before - place - measurement.intervals[0]) }
       place += measurement.intervals.reduce(0, +)
@@ -103,7 +103,7 @@ struct StrapBeats: Sendable {
     var place = 0.0
     for measurement in measurements {
       for interval in measurement.intervals {
-        // The beat before a stretch's first interval came with the previous measurement, or was lost.
+        // The beat before the first interval belongs to the previous measurement, or was lost.
         place += interval
         stretch.places.append(place)
       }
@@ -122,7 +122,8 @@ struct StrapBeats: Sendable {
     stretches.append(stretch)
   }
 
-  /// Times on the kernel's clock, ascending, accurate to some hundredths of a second.
+  /// Times of the beats on the kernel's clock in seconds, ascending, accurate to a few hundredths of a
+  /// second.
   var beats: [Double] {
     var beats: [Double] = []
     for stretch in stretches where stretch.places.count > 1 {
@@ -135,18 +136,20 @@ struct StrapBeats: Sendable {
 
   // MARK: Lateness of the strap
 
-  /// Delay from the given times of the beats until the strap reports them.
+  /// Delay between the given times of the beats and their report by the strap.
   struct Lateness: Sendable {
-    /// Distance from the given times to the line below the strap's measurements.
+    /// Distance from the given times to the line below the strap's measurements, in seconds.
     let distance: LineBand
-    /// Delay of that line due to the link.
+    /// Lateness of that line because of the link.
     let wait: LinkWait
   }
 
+  /// Computes the lateness of the strap.
+  ///
   /// - Parameters:
-  ///   - times: times of the beats of each stretch, in seconds; `nil` for unknown ones.
-  ///   - intervals: intervals of the connection.
-  /// - Returns: `nil` if the strap does not measure at a steady pace, or if its data contradict each other.
+  ///   - times: times of the beats of each stretch, in seconds; `nil` for unknown times.
+  ///   - intervals: connection intervals of the link.
+  /// - Returns: `nil` if the strap does not measure at a steady rate, or if the bounds contradict each other.
   func lateness(of times: [[Double?]], _ intervals: [LinkWait.Interval]) -> Lateness? {
     guard let (expected, stamps) = steadyTimes() else { return nil }
     let frames = zip(expected, stamps).map { LinkWait.Frame(time: $0, stamp: $1) }
@@ -172,13 +175,15 @@ struct StrapBeats: Sendable {
     return Lateness(distance: band, wait: wait)
   }
 
-  /// Removes bounds that contradict most others.
+  /// Removes bounds that contradict most other bounds.
+  ///
+  /// - Returns: `nil` if too many bounds contradict the others, or if there are too few.
   private static func agreed(
     above: [LineBand.Bound], below: [LineBand.Bound]
   ) -> (above: [LineBand.Bound], below: [LineBand.Bound])? {
     let all = above.count + below.count
     guard above.count >= fewest, below.count >= fewest else { return nil }
-    // A level agrees with the lower bounds that are below it and the upper bounds that are above it.
+    // A level agrees with a lower bound that is not above it, and with an upper bound that is not below it.
     let lower = above.map(\.value).sorted()
     let upper = below.map(\.value).sorted()
     var best = (count: -1, level: 0.0)
@@ -194,7 +199,8 @@ struct StrapBeats: Sendable {
     )
   }
 
-  /// Times at which the strap measures if its pace is steady: the line below the timestamps.
+  /// Returns the times at which the strap measured, from the line below the timestamps; `nil` if the strap
+  /// does not measure at a steady rate.
   private func steadyTimes() -> (expected: [Double], stamps: [Double])? {
     var parts: [[Double]] = [[]]
     for stamp in measurements.map(\.stamp) {
@@ -205,7 +211,8 @@ struct StrapBeats: Sendable {
     let steps = zip(stamps.dropFirst(), stamps).map { $0 - $1 }
     let rough = steps.sorted()[steps.count / 2]
     guard rough > 0 else { return nil }
-    // A step differs from the pace by the difference of two waits; in a sum of steps these cancel.
+    // A step differs from the period by the difference of two waits; these differences cancel in the sum of
+    // the steps.
     let usual = steps.reduce(0, +) / steps.reduce(0) { $0 + max(1, ($1 / rough).rounded()) }
     var numbers = [0.0]
     for (index, stamp) in stamps.enumerated().dropFirst() {
@@ -220,7 +227,7 @@ struct StrapBeats: Sendable {
     return (expected, stamps)
   }
 
-  /// The edge of the lower convex hull in the middle of the points.
+  /// Returns the edge of the lower convex hull in the middle of the points.
   private static func lineBelow(_ points: [(x: Double, y: Double)]) -> (level: Double, slope: Double)? {
     var hull: [(x: Double, y: Double)] = []
     func turnsUp(_ a: (x: Double, y: Double), _ b: (x: Double, y: Double), _ c: (x: Double, y: Double))

@@ -5,35 +5,35 @@ package import JSONText
 import Physiology
 package import Recording
 
-/// A summary of a capture in numbers.
+/// Results of the analysis of a capture.
 package struct AnalysisReport: Sendable {
   package struct Table: Sendable {
     package var name: String
     package var rows: Int
     /// Number of rows without a light reading; `nil` for a table without light.
     package var dropouts: Int?
-    /// Reason why rows are missing at the end, or all rows.
+    /// Reason why rows at the end, or all rows, are missing.
     package var problem: String?
-    /// Statistics of this table's ticks, for a ring.
+    /// Statistics of this table's frames, if the table is of a ring.
     package var part: TickReport.Part?
     /// Columns of a user-defined sensor.
     package var columns: [Column] = []
   }
 
   package var tables: [Table] = []
-  /// First time, by the clock's setting at the start.
+  /// Time of the first row, on the wall clock as it was set at the start.
   package var start: ReceiveTime?
-  /// Last time, by the clock's setting at the start.
+  /// Time of the last row, on the wall clock as it was set at the start.
   package var end: ReceiveTime?
   /// Steps of the wall clock.
   package var clockSteps = ClockSteps()
-  /// Kinds of results that the tables allow. Members for other kinds stay empty and are not reported.
+  /// Kinds of results that the tables contain. Other kinds are not reported.
   package var contents: Set<Content> = []
   package var ticks = TickReport()
   package var pulse = Pulse()
   package var ecg = ECG()
   package var heartRate = HeartRate()
-  /// Variability of the intervals, with one element for each source.
+  /// Variability of the beat intervals, with one element per source.
   package var variability: [Variation] = []
   package var temperature = Temperature()
   package var cycling = Cycling()
@@ -43,14 +43,14 @@ package struct AnalysisReport: Sendable {
     case ticks, pulse, ecg, heartRate, temperature, cycling, activity
   }
 
-  /// Received and lost values, from `session.json`; `nil` if unknown.
+  /// Counts of received and lost values, from `session.json`; `nil` if unknown.
   package var ledger: Ledger?
-  /// Encryption states of the links from `session.json`: each once, in order of appearance.
+  /// Encryption states of the links, from `session.json`. Each state is listed once, in order of appearance.
   package var security: [LinkSecurity] = []
-  /// Reason why the loss is unknown.
+  /// Reason why the number of lost values is unknown.
   package var unknownLoss: String?
   package var lacksSession = false
-  /// Facts about an imported capture that were inferred from the form of its values alone.
+  /// Facts about an imported capture that were inferred only from the format of its values.
   package var knownByPayload = PayloadKnowledge([])
 
   /// Parts of the capture that exist but cannot be read.
@@ -64,10 +64,12 @@ package struct AnalysisReport: Sendable {
   /// Problems of the tables and of `session.json`.
   package var problems: [String] { tables.compactMap(\.problem) + captureProblems }
 
-  /// Whether a part could not be read, or the loss is not recorded.
+  /// Whether a part could not be read, or `session.json` is missing.
   package var isIncomplete: Bool { !problems.isEmpty || lacksSession }
 
-  /// - Parameter directory: directory of the capture, if there are several.
+  /// Writes the report as one line of JSON.
+  ///
+  /// - Parameter directory: directory of the capture, to be included if several captures are analysed.
   package func encode(into line: inout JSONLine, of directory: String? = nil) {
     line.object { line in
       if let directory { line.member("directory", directory) }
@@ -123,7 +125,7 @@ package struct AnalysisReport: Sendable {
   }
 }
 
-/// Mean and range of a series of numbers. Missing values and magnitudes of 1e12 or more are ignored.
+/// Mean and range of a series of numbers. Missing numbers and magnitudes of 1e12 or more are ignored.
 package struct NumberRange: Hashable, Sendable {
   package private(set) var count = 0
   package private(set) var lowest: Double?
@@ -142,7 +144,7 @@ package struct NumberRange: Hashable, Sendable {
     last = number
   }
 
-  /// Caps the mean and all other values at `largest`.
+  /// Limits all values and the mean to at most `largest`.
   mutating func limit(to largest: Double) {
     sum = min(sum, largest * Double(count))
     (lowest, highest) = (lowest.map { min($0, largest) }, highest.map { min($0, largest) })

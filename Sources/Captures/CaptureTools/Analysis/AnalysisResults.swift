@@ -4,13 +4,13 @@ import ColmiRing
 import Physiology
 import Recording
 
-/// Receives the results of an analysis: always in a report, and optionally in tables and findings.
+/// Receives the results of an analysis. The report is always filled; tables and findings are optional.
 struct AnalysisResults: ~Copyable {
   var report = AnalysisReport()
   var tables: AnalysisTables?
   var findings: AnalysisFindings?
-  /// Steps of the wall clock. Analyses use the clock's setting at the start; findings use its setting at the
-  /// time.
+  /// Steps of the wall clock. The analyses compute with the wall clock as it was set at the start; results
+  /// have the times that the clock showed.
   var clockSteps = ClockSteps()
 
   mutating func take(_ placed: PlacedTick) throws(SystemError) {
@@ -102,7 +102,7 @@ struct AnalysisResults: ~Copyable {
   }
 }
 
-/// Findings of an analysis, kept in memory; `AnalysisTables` writes the same to tables.
+/// Results of an analysis in memory: the same data that `AnalysisTables` writes to tables.
 struct AnalysisFindings: Sendable {
   var windows: [PulseWindow] = []
   var rates: [PulseRateWindow] = []
@@ -111,7 +111,7 @@ struct AnalysisFindings: Sendable {
   var ecgBeats: [ECGBeat] = []
   var variability: [(source: AnalysisReport.Variation.Source, segment: VariabilitySegment)] = []
   var minutes: [ActivityEpoch] = []
-  /// Stretches with missing ticks, at most `gapLimit`.
+  /// Gaps of one or more missing ticks: the first `gapLimit`.
   private(set) var gaps: [TickGap] = []
   private var lastTick: ReceiveTime?
   /// Times of each table's rows on the ring's own clock, by `RingStream.rawValue`.

@@ -4,7 +4,7 @@ import ColmiRing
 import Physiology
 import Recording
 
-/// The tables that an analysis writes. A cell without a value is empty.
+/// Tables that an analysis writes. A cell without a value is empty.
 struct AnalysisTables {
   enum Table: String, CaseIterable, Sendable {
     case ticks = "samples"
@@ -17,7 +17,7 @@ struct AnalysisTables {
 
     var fileName: String { rawValue + ".csv" }
 
-    /// The header line, including its line feed.
+    /// Header line, including its line feed.
     var header: String {
       switch self {
       case .ticks: TickRows.table.header
@@ -37,7 +37,7 @@ struct AnalysisTables {
     }
   }
 
-  /// An open output file; a class, because a dictionary cannot hold a noncopyable file.
+  /// Open output file. A class, because a dictionary cannot hold a noncopyable file.
   private final class Output {
     var file: OutputFile
     init(_ file: consuming OutputFile) { self.file = file }
@@ -46,9 +46,15 @@ struct AnalysisTables {
   private var outputs: [Table: Output] = [:]
   private var rows = TickRows()
 
-  /// Action for `samples.csv`, which a capture also writes.
+  /// Handling of `samples.csv`, which a capture also writes.
   enum Samples: Hashable, Sendable { case make, keepIfThere }
 
+  /// Creates the files and writes their header lines.
+  ///
+  /// - Parameters:
+  ///   - tables: tables to write.
+  ///   - directory: directory of the tables; created if needed.
+  ///   - kind: whether to keep an existing table of samples.
   /// - Throws: EEXIST if one of the tables already exists.
   init(_ tables: [Table], in directory: String, samples kind: Samples) throws(SystemError) {
     try Files.createDirectory(directory)
@@ -187,7 +193,7 @@ struct AnalysisTables {
 }
 
 extension VariabilitySegment {
-  /// Reason why there are no numbers, or no spectrum.
+  /// Reason why the segment has no results or no spectrum.
   var refusal: Variability.Refusal? {
     switch result {
     case .failure(let refusal): refusal

@@ -26,15 +26,16 @@ package enum AnalysisError: Error, Sendable, CustomStringConvertible {
   }
 }
 
-/// Reads the tables of a capture once, from start to end. Reports a ring's ticks, clock, pulse, movement and
-/// rest, and the heart rate, beats, variability, temperature and cadence of other sensors. Memory use does
-/// not grow with the capture.
+/// Analyses a capture in one pass over its tables. Reports a ring's ticks, clock, pulse, movement and rest,
+/// and the heart rate, beats, variability, temperature and cadence of other sensors. Memory use does not
+/// depend on the length of the capture.
 package struct CaptureAnalysis: ~Copyable {
   /// Tables of a ring.
   private var streams: [any SampleTable] = []
   /// Index of the stream that supplied the last row.
   private var lastStream = 0
-  /// Times of the first sample of each link except the first, in order, by the clock's setting at the start.
+  /// Time of the first sample of each link except the first, ascending, on the wall clock as it was set at
+  /// the start.
   private var linkStarts: [Int64] = []
   private var clockSteps = ClockSteps()
   /// Tables of other sensors.
@@ -43,10 +44,12 @@ package struct CaptureAnalysis: ~Copyable {
 
   private init() {}
 
+  /// Analyses a capture.
+  ///
   /// - Parameters:
-  ///   - directory: directory of the capture. A missing or damaged table is reported; the others are
-  ///     analysed.
-  ///   - output: directory for the tables; `nil` to write none.
+  ///   - directory: directory of the capture. Missing or damaged tables are reported, and the other tables
+  ///     are analysed.
+  ///   - output: directory for the result tables; `nil` to write no tables.
   package static func run(_ directory: String, output: String?) throws(AnalysisError) -> AnalysisReport {
     var analysis = CaptureAnalysis()
     try analysis.open(directory)
@@ -60,7 +63,7 @@ package struct CaptureAnalysis: ~Copyable {
     return analysis.results.report
   }
 
-  /// Analyses a capture and also returns the findings; memory use grows with these.
+  /// Analyses a capture and also returns the findings. Memory use grows with the number of findings.
   static func findings(of directory: String) throws(AnalysisError) -> (AnalysisReport, AnalysisFindings) {
     var analysis = CaptureAnalysis()
     try analysis.open(directory)
@@ -69,7 +72,7 @@ package struct CaptureAnalysis: ~Copyable {
 
   /// Analyses the contents of a packet log: a ring's samples in order, and the tables of other sensors.
   ///
-  /// - Parameter clockSets: indices in `samples` before which the log's clock was set, or may have been.
+  /// - Parameter clockSets: indices of the samples before which the log's clock was set or may have been set.
   static func findings(
     of samples: [RingRawReading], clockSets: [Int] = [], _ sources: [any TableSource]
   ) throws(AnalysisError) -> (AnalysisReport, AnalysisFindings) {
@@ -131,7 +134,8 @@ package struct CaptureAnalysis: ~Copyable {
     }
   }
 
-  /// Whether the table holds a ring's samples: other tables can have the same name.
+  /// Returns whether the table holds samples of this ring stream. The columns are compared too, because other
+  /// tables can have the same name.
   private static func isTable(_ table: RecordedTable, of stream: RingStream) -> Bool {
     table.name == stream.name && table.columns == stream.table.columns
   }
@@ -150,7 +154,7 @@ package struct CaptureAnalysis: ~Copyable {
     }
   }
 
-  /// Tables to write, according to the contents of the capture.
+  /// Tables to write, according to the tables of the capture.
   private var wanted: [AnalysisTables.Table] {
     var tables: [AnalysisTables.Table] =
       streams.isEmpty ? [] : [.ticks, .pulse, .beatWindows, .beats, .respiration, .variability, .activity]
@@ -169,8 +173,8 @@ package struct CaptureAnalysis: ~Copyable {
     try results.tables?.finish()
   }
 
-  /// Merges the tables by time, by the clock's setting at the start. Among rows with the same timestamp, the
-  /// one that a ring sends after the last row is next.
+  /// Reads all tables merged by time, on the wall clock as it was set at the start. Rows with the same
+  /// timestamp are read in the order in which a ring sends them.
   private mutating func readStreams() throws(SystemError) {
     var ring = RingAnalysis()
     var link = 0
@@ -202,10 +206,10 @@ package struct CaptureAnalysis: ~Copyable {
   /// Returns the index of the table with the next row; `nil` at the end of all tables.
   private func earliest() -> Int? {
     var found: Int?
-    // Across a step of unknown size, times do not give the order of the rows.
+    // Before and after a step of unknown size, times cannot be compared.
     var least = (steps: Int.max, time: Int64.max)
-    // The tables are in the opposite order of a tick's frames, so the search runs backwards from the last one
-    // taken.
+    // `streams` is in the opposite order of a tick's frames, so the search runs backwards from the last
+    // stream.
     for step in 1...streams.count {
       let place = (lastStream - step + streams.count) % streams.count
       guard let stamp = streams[place].next?.time.nanoseconds else { continue }

@@ -11,7 +11,7 @@ extension AnalysisReport {
     package var minutes = 0
     package var counts = 0.0
     package var enmo: Double { minutes > 0 ? enmoSum / Double(minutes) : 0 }
-    /// Number of steps; `nil` if the sample rate is too low to count them.
+    /// Number of steps; `nil` if the sample rate is too low for step counting.
     package var steps: Int?
     package var rest: [RestState: Int] = [:]
     private var enmoSum = 0.0
@@ -43,21 +43,23 @@ extension AnalysisReport {
   }
 }
 
-/// Computes the movement and rest of each minute from acceleration.
+/// Computes activity and rest state of each minute from acceleration.
 struct ActivityAnalysis: Sendable {
   private var meter: MotionMeter
   private var rule = SleepRule()
-  /// Minutes whose rest state is pending; `nil` for a minute that was not measured.
+  /// Minutes whose rest state is not known yet; `nil` for a minute that was not measured.
   private var minutes: [ActivityEpoch?] = []
   private var lastMinute: Int64?
 
   /// Delay of the sleep rule's results, in minutes.
   private static let minutesAhead = 2
-  /// Maximum number of missing minutes passed to the rule: the length of its window.
+  /// Maximum number of missing minutes passed to the sleep rule: the length of its window.
   private static let maximumMissingMinutes: Int64 = 7
 
-  /// - Parameter rate: in samples per second.
-  /// - Returns: `nil` below `MotionMeter.minimumRate`.
+  /// Creates an analysis for one sample rate.
+  ///
+  /// - Parameter rate: sample rate in samples per second.
+  /// - Returns: `nil` if the rate is below `MotionMeter.minimumRate` or implausibly high.
   init?(rate: Double) {
     guard let meter = MotionMeter(rate: rate) else { return nil }
     self.meter = meter

@@ -5,9 +5,9 @@ package import Physiology
 import Recording
 
 extension AnalysisReport {
-  /// Heart rate from an electrocardiogram, over windows of ten seconds.
+  /// Heart rate in an electrocardiogram, from windows of ten seconds.
   package struct ECG: Sendable {
-    /// Reason why the table was not searched for beats.
+    /// Reason why the table was not analysed.
     package var refusal: String?
     package var windows = 0
     package var rejections: [ECGRejection: Int] = [:]
@@ -15,7 +15,7 @@ extension AnalysisReport {
     package var acceptedIntervals = 0
     /// Heart rate in the good windows, in beats per minute.
     package var rate = NumberRange()
-    /// Correlation of the beats with their average.
+    /// Correlation of the beats with the average beat in the good windows.
     package var correlation = NumberRange()
     package var goodWindows: Int { rate.count }
 
@@ -45,16 +45,18 @@ extension AnalysisReport {
   }
 }
 
-/// Finds the beats in an ECG table, and the variability of their intervals.
+/// Finds the beats in an ECG table, and computes the variability of their intervals.
 struct ECGAnalysis: RowAnalysis {
   private var clock: RowClock
   private let column: Int
   private var meter: ECGMeter
   private var variability = VariabilityMeter()
 
+  /// Creates an analysis for one table.
+  ///
   /// - Parameters:
   ///   - clock: clock of the table's rows.
-  ///   - column: index of the column in microvolts.
+  ///   - column: index of the column with the ECG in microvolts.
   init(_ clock: RowClock, column: Int) throws(ECGMeter.Refusal) {
     self.clock = clock
     self.column = column

@@ -5,18 +5,18 @@ package import Physiology
 import Recording
 
 extension AnalysisReport {
-  /// Pulse at rest and in motion, over windows of eight seconds.
+  /// Pulse at rest and in motion, from windows of eight seconds.
   package struct Rate: Sendable {
     package var windows = 0
     /// Number of windows with a pulse, by method.
     package var methods: [PulseMethod: Int] = [:]
     package var absences: [PulseAbsence: Int] = [:]
-    /// Pulse in beats per minute, over the windows whose quality is at least `leastQuality`. Such a pulse is
+    /// Pulse in beats per minute, from the windows with a quality of at least `leastQuality`. Such a pulse is
     /// more likely right than wrong.
     package var pulse = NumberRange()
     package var quality = NumberRange()
     package var withPulse: Int { quality.count }
-    /// Minimum quality of the windows that are averaged.
+    /// Minimum quality of a window for `pulse`.
     package static let leastQuality = 0.5
 
     mutating func add(_ window: PulseRateWindow) {
@@ -43,11 +43,11 @@ extension AnalysisReport {
     }
   }
 
-  /// Breathing at rest, over windows of half a minute with good beats.
+  /// Breathing rate at rest, from windows of half a minute with good beats.
   package struct Respiration: Sendable {
     package var windows = 0
     package var absences: [RespirationAbsence: Int] = [:]
-    /// Mean and range over the windows with a rate, in breaths per minute.
+    /// Breathing rate in breaths per minute, from the windows with a rate.
     package var rate = NumberRange()
 
     mutating func add(_ window: RespirationWindow) {
@@ -77,7 +77,7 @@ extension AnalysisReport {
     package var rejections: [PulseRejection: Int] = [:]
     package var beats = 0
     package var acceptedIntervals = 0
-    /// Beats per minute, over windows with good beats.
+    /// Pulse in beats per minute, from windows with good beats.
     package var good = NumberRange()
     package var goodWindows: Int { good.count }
 
@@ -106,19 +106,21 @@ extension AnalysisReport {
   }
 }
 
-/// Finds the pulse in light samples, and the variability of its intervals.
+/// Measures the pulse in light samples, the variability of its intervals, and the breathing rate.
 struct PulseAnalysis: Sendable {
-  /// Maximum pulse quality if the sensor's clock is unknown: the pulse then has the same relative error as
+  /// Maximum pulse quality if the sensor's clock is unknown. The pulse then has the same relative error as
   /// the sample rate.
   static let qualityWithoutClock = 0.4
 
-  /// Whether the link was too slow for the sensor, which leaves its sample rate unknown.
+  /// Whether the sensor's sample rate is unknown because the link was too slow for it.
   var isClockUnknown = false
   private var meter: PulseRateMeter
   private var variability = VariabilityMeter()
   private var respiration = RespirationMeter()
 
-  /// - Parameter rate: in samples per second.
+  /// Creates an analysis for one sample rate.
+  ///
+  /// - Parameter rate: sample rate in samples per second.
   init(rate: Double) throws(PulseMeter.Refusal) { meter = try PulseRateMeter(rate: rate) }
 
   mutating func take(

@@ -5,23 +5,25 @@ import Physiology
 import Recording
 import SensorSessions
 
-/// Combines a ring's samples into ticks and analyses pulse and activity.
+/// Combines a ring's samples into ticks, and analyses pulse and activity.
 struct RingAnalysis: ~Copyable {
   private var stream = TickStream()
   /// Streams with at least one sample.
   private var seen: Set<RingStream> = []
-  /// Number of dropouts of each stream, by `RingStream.rawValue`.
+  /// Number of samples without a reading in each stream, by `RingStream.rawValue`.
   private(set) var dropouts: InlineArray<3, Int> = .init(repeating: 0)
   private var pulse: PulseAnalysis?
   private var activity: ActivityAnalysis?
   private var hasMeters = false
-  /// Maximum accepted rate, in samples per second. A ring has at most 100.
+  /// Maximum accepted sample rate, in samples per second. A ring has at most 100.
   private static let highestRate = 1_000.0
-  /// Number of ticks between clock checks.
+  /// Number of ticks between two checks of the clock.
   private static let clockTicks = 64
 
+  /// Processes the next sample.
+  ///
   /// - Parameters:
-  ///   - link: number of the sample's link.
+  ///   - link: number of the link on which the sample arrived.
   ///   - clock: setting of the wall clock for the sample's time.
   mutating func take(
     _ row: RingRawReading, link: Int, _ clock: ClockSetting, to results: inout AnalysisResults
@@ -56,12 +58,12 @@ struct RingAnalysis: ~Copyable {
     }
   }
 
-  /// Creates the meters once the rate is known.
+  /// Creates the meters when the sample rate is known.
   private mutating func makeMeters(_ report: inout AnalysisReport) {
     guard !hasMeters, let period = stream.period else { return }
     let rate = 1e9 / period
     guard rate <= Self.highestRate else {
-      // A burst has no valid rate; later samples may have one.
+      // The samples seen so far are a burst, which has no valid rate. The rate may be valid later.
       report.pulse.refusal = "no ring sends \(rate.rounded()) samples a second"
       report.activity.refusal = report.pulse.refusal
       return

@@ -2,12 +2,12 @@ import BLELinux
 import Physiology
 import Recording
 
-/// A recorded table that can be read more than once.
+/// Recorded table that can be read more than once.
 protocol TableSource {
   var table: RecordedTable { get }
   /// Whether the table has a row.
   var hasRows: Bool { get }
-  /// Returns a reader at the first row.
+  /// Returns a new reader, positioned before the first row.
   func reader() throws(SystemError) -> any TableReader
 }
 
@@ -24,9 +24,9 @@ struct CapturedTable: TableSource {
   }
 }
 
-/// Chooses the analysis for a table by its name and columns.
+/// Selects the analysis for a table by its name and columns.
 enum SensorAnalysis {
-  /// Tables that the analysis of `table` writes.
+  /// Returns the tables that the analysis of `table` writes.
   static func tables(of table: RecordedTable) -> [AnalysisTables.Table] {
     switch kind(of: table) {
     case .ecg: [.ecgWindows, .ecgBeats, .variability]
@@ -43,7 +43,7 @@ enum SensorAnalysis {
     case heartRate, intervals, temperature, cycling, acceleration
     /// A table of a user-defined sensor.
     case values
-    /// The associated value is the column index.
+    /// The associated value is the column's index.
     case ecg(Int)
     case light(Int)
   }
@@ -63,9 +63,10 @@ enum SensorAnalysis {
     }
   }
 
-  /// Analyses a table from start to end.
+  /// Analyses all rows of a table.
   ///
-  /// - Parameter others: tables of the same capture. A light table is read together with the acceleration.
+  /// - Parameter others: all tables of the same capture. The acceleration is read together with a light
+  ///   table.
   static func run(
     _ source: any TableSource, beside others: [any TableSource], to results: inout AnalysisResults
   ) throws(SystemError) {
@@ -141,8 +142,8 @@ enum SensorAnalysis {
     return nil
   }
 
-  /// Returns a reader at the start of the first acceleration table with a steady rate, and the clock of its
-  /// rows.
+  /// Returns a reader for the first acceleration table with a steady rate, positioned before its first row,
+  /// and the clock of its rows.
   private static func acceleration(
     _ sources: [any TableSource]
   ) throws(SystemError) -> (any TableReader, RowClock)? {

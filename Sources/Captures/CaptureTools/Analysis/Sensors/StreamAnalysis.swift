@@ -5,7 +5,9 @@ import Recording
 
 /// Analyses the rows of one recorded table, in order.
 protocol RowAnalysis {
-  /// - Parameter words: the cells of a row (`TableCell`).
+  /// Processes the next row.
+  ///
+  /// - Parameter words: the cells of the row (`TableCell`).
   mutating func take(_ words: [UInt64], to results: inout AnalysisResults) throws(SystemError)
   /// Ends the input.
   mutating func finish(_ results: inout AnalysisResults) throws(SystemError)
@@ -20,6 +22,8 @@ struct AccelerationAnalysis: RowAnalysis {
   private var clock: RowClock
   private var activity: ActivityAnalysis
 
+  /// Creates an analysis for one table.
+  ///
   /// - Returns: `nil` if the sample rate is too low.
   init?(_ clock: RowClock) {
     guard let activity = ActivityAnalysis(rate: clock.rate) else { return nil }
@@ -40,7 +44,7 @@ struct AccelerationAnalysis: RowAnalysis {
     try activity.finish(&results)
   }
 
-  /// The last three columns of a row, in units of 0.001 g.
+  /// Returns the acceleration in the last three columns of a row, which are in units of 0.001 g.
   static func acceleration(_ words: [UInt64]) -> Acceleration? {
     let axes = words.suffix(3).compactMap { TableCell.number($0, .float64(decimals: 3)) }
     return axes.count == 3
@@ -53,17 +57,21 @@ struct LightAnalysis: RowAnalysis {
   private var clock: RowClock
   private var pulse: PulseAnalysis
   private let column: Int
-  /// The acceleration table, read in step with the light.
+  /// Reader of the acceleration table, in step with the light.
   private let acceleration: (any TableReader)?
   private var accelerationClock: RowClock?
-  /// The last acceleration before the light sample.
+  /// Last acceleration at or before the time of the light sample.
   private var held: Acceleration?
-  /// The first acceleration after the light sample.
+  /// First acceleration after the light sample, and its time.
   private var upcoming: (time: Int64, acceleration: Acceleration?)?
 
+  /// Creates an analysis for one table.
+  ///
   /// - Parameters:
+  ///   - clock: clock of the light table's rows.
   ///   - column: index of the light column.
-  ///   - acceleration: reader of the acceleration table, at its start, and the clock of its rows.
+  ///   - acceleration: reader of the acceleration table, positioned before its first row, and the clock of
+  ///     its rows.
   init(
     _ clock: RowClock, column: Int, _ acceleration: (reader: any TableReader, clock: RowClock)?
   ) throws(PulseMeter.Refusal) {
@@ -103,11 +111,11 @@ struct LightAnalysis: RowAnalysis {
   }
 }
 
-/// Converts the rows of a raw stream to the sensor's clock: index, time, and whether they continue the
-/// previous ones.
+/// Converts the rows of a raw stream to the sensor's clock: index, time, and whether the stream was
+/// interrupted.
 struct RowClock {
   struct Place {
-    /// Number of the sample since the first one; lost samples are counted too.
+    /// Index of the sample since the first sample. Lost samples are counted too.
     let index: Int
     let time: ReceiveTime
     /// Whether the time since the previous sample is unknown.
@@ -124,8 +132,9 @@ struct RowClock {
 
   /// Measures the rate.
   ///
-  /// - Parameter reader: reader of the table, at its start. The initializer consumes some of its rows.
-  /// - Returns: `nil` if the rows have no steady rate, or are too few.
+  /// - Parameter reader: reader of the table, positioned before the first row. The initializer reads some
+  ///   rows.
+  /// - Returns: `nil` if the rows have no steady rate, or if there are too few rows.
   init?(_ reader: any TableReader) {
     guard let table = SignalTable(reader.table) else { return nil }
     var steps: [Double] = []
@@ -144,7 +153,7 @@ struct RowClock {
     walk = SignalWalk(table, period: steps[steps.count / 2])
   }
 
-  /// Returns the place of the next row.
+  /// Returns the index and time of the next row.
   mutating func place(_ words: [UInt64]) -> Place {
     let moment = table.moment(words)
     let index = walk.next(words)

@@ -7,7 +7,7 @@ import Recording
 import SensorSessions
 
 extension AnalysisReport.Table {
-  /// A column of a user-defined sensor.
+  /// Column of a user-defined sensor.
   package struct Column: Sendable {
     package let name: String
     package let unit: String
@@ -23,7 +23,7 @@ extension AnalysisReport.Table {
   }
 }
 
-/// Mean and range of each column of a table whose meaning is unknown.
+/// Computes mean and range of each column of a table with user-defined values.
 struct ValueAnalysis: RowAnalysis {
   private(set) var columns: [AnalysisReport.Table.Column]
   private let table: RecordedTable
@@ -44,25 +44,26 @@ struct ValueAnalysis: RowAnalysis {
 extension AnalysisReport {
   /// Heart rate as reported by a sensor.
   package struct HeartRate: Sendable {
-    /// Heart rate in beats per minute, from measurements that do not report lost contact.
+    /// Heart rate in beats per minute, from the measurements with a rate above 0.
     package var rate = NumberRange()
-    /// Number of measurements with contact. Sensors that do not report contact add to neither count.
+    /// Number of measurements with skin contact. A measurement that does not report contact is not counted,
+    /// neither here nor in `losses`.
     package var contacts = 0
-    /// Number of measurements without contact.
+    /// Number of measurements without skin contact.
     package var losses = 0
     /// Energy spent, in kilojoules.
     package var energy: Double?
     private var lastEnergy: (kilojoules: Double, time: ReceiveTime)?
-    /// Maximum plausible power in kilojoules per second: twice an athlete's maximum. If the energy grows
-    /// faster, the sensor restarted its count.
+    /// Maximum plausible power in kilojoules per second: twice an athlete's maximum. A faster increase of the
+    /// energy means that the sensor restarted its count.
     private static let mostPower = 4.0
 
     mutating func add(rate number: Double?, contact: Double?, energy: Double?, at time: ReceiveTime) {
-      // Sensors report 0 when they have no contact, and before the first beat.
+      // Sensors report 0 without contact and before the first beat.
       rate.add(number == 0 ? nil : number)
       if let contact { if contact > 0 { contacts += 1 } else { losses += 1 } }
       guard let energy, abs(energy) < 1e12 else { return }
-      // After a reset, the sensor continues from its new count.
+      // After a reset, only the increases of the new count are added.
       if let lastEnergy {
         let spent = energy - lastEnergy.kilojoules
         let most = 10 + Self.mostPower * max(0, (time - lastEnergy.time).seconds)
@@ -82,7 +83,7 @@ extension AnalysisReport {
   }
 }
 
-/// Analyses the measurements of a strap.
+/// Analyses the measurements of a heart rate sensor.
 struct HeartRateAnalysis: RowAnalysis {
   mutating func take(_ words: [UInt64], to results: inout AnalysisResults) {
     let time = ReceiveTime(nanoseconds: Int64(bitPattern: words[0]))
@@ -94,7 +95,7 @@ struct HeartRateAnalysis: RowAnalysis {
   }
 }
 
-/// Analyses the intervals between beats that a strap reports.
+/// Computes the variability of the beat intervals that a heart rate sensor reports.
 struct IntervalAnalysis: RowAnalysis {
   private var variability = VariabilityMeter()
 
@@ -111,16 +112,16 @@ struct IntervalAnalysis: RowAnalysis {
 }
 
 extension AnalysisReport {
-  /// Data of a thermometer or a CORE sensor.
+  /// Measurements of a thermometer or a CORE sensor.
   package struct Temperature: Sendable {
     /// Body temperature, in degrees Celsius.
     package var body = NumberRange()
     package var skin = NumberRange()
     package var heartRate = NumberRange()
     package var heatStrainIndex = NumberRange()
-    /// Number of readings by the quality that the sensor reports, 0 (invalid) to 4 (excellent).
+    /// Number of readings by reported quality, 0 (invalid) to 4 (excellent).
     package var qualities: [Int: Int] = [:]
-    /// Number of rows by state.
+    /// Number of rows by measurement state.
     package var states: [String: Int] = [:]
 
     /// Labels and texts for display.
@@ -175,16 +176,16 @@ struct TemperatureAnalysis: RowAnalysis {
 }
 
 extension AnalysisReport {
-  /// Data of a cycling speed and cadence sensor.
+  /// Measurements of a cycling speed and cadence sensor.
   package struct Cycling: Sendable {
-    /// Cadence while the crank turns, in turns per minute.
+    /// Cadence while the crank turns, in revolutions per minute.
     package var cadence = NumberRange()
     package var wheel = NumberRange()
-    /// Number of wheel revolutions since the first row, without jumps at restarts; `nil` if the sensor does
-    /// not count them.
+    /// Number of wheel revolutions since the first row, without jumps at restarts of the count; `nil` if the
+    /// sensor does not count wheel revolutions.
     package var wheelRevolutions: Double?
     package var crankRevolutions: Double?
-    /// Number of times that the counts restarted or decreased.
+    /// Number of times that a count restarted or decreased.
     package var restarts = 0
 
     mutating func add(_ wheel: CyclingPace.Step?, _ crank: CyclingPace.Step?) {
@@ -208,8 +209,8 @@ extension AnalysisReport {
   }
 }
 
-/// Recomputes rates and revolutions from the counts in the rows, because the recorded rates of an older
-/// capture may span a restart.
+/// Recomputes rates and revolutions from the counts in the rows. Recorded rates of older captures are wrong
+/// where they span a restart.
 struct CyclingAnalysis: RowAnalysis {
   private var pace = CyclingPace()
 

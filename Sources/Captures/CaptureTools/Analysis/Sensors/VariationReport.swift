@@ -4,7 +4,7 @@ package import Physiology
 import Recording
 
 extension AnalysisReport {
-  /// Variability of the intervals of one source, in segments of five minutes.
+  /// Variability of the intervals from one source, in segments of five minutes.
   package struct Variation: Sendable {
     package enum Source: String, Sendable {
       case pulse, ecg
@@ -12,20 +12,20 @@ extension AnalysisReport {
     }
 
     package var source: Source
-    /// The kept segments: at most the first `segmentLimit`.
+    /// The first segments, at most `segmentLimit`.
     package private(set) var segments: [VariabilitySegment] = []
-    /// Number of segments after the kept ones.
+    /// Number of segments that were not kept.
     package private(set) var laterSegments = 0
     package private(set) var intervals = 0
     package private(set) var unaccepted = 0
     package private(set) var corrected = 0
 
-    /// Maximum number of segments kept: those of one week.
+    /// Maximum number of kept segments: one week.
     private static let segmentLimit = 2_016
 
     init(source: Source) { self.source = source }
 
-    /// Results of the segments that have numbers.
+    /// Results of the segments that have any.
     package var good: [Variability] { segments.compactMap { try? $0.result.get() } }
 
     /// Refusal of the first segment without results.
@@ -34,7 +34,7 @@ extension AnalysisReport {
       return nil
     }
 
-    /// Spectrum refusal of the first good segment; `nil` if any segment has a spectrum.
+    /// Refusal of the spectrum in the first good segment; `nil` if any segment has a spectrum.
     package var spectrumRefusal: Variability.Refusal? {
       var first: Variability.Refusal?
       for found in good {
@@ -44,7 +44,7 @@ extension AnalysisReport {
       return first
     }
 
-    /// Median over the good segments; `nil` without good segments.
+    /// Returns the median of a number over the good segments; `nil` if there are none.
     package func median(_ number: (Variability) -> Double?) -> Double? {
       let sorted = good.compactMap(number).sorted()
       guard !sorted.isEmpty else { return nil }
@@ -80,7 +80,8 @@ extension AnalysisReport.Variation.Source {
 }
 
 extension AnalysisReport.Variation {
-  /// Labels and texts for display: medians over the segments, and their reliability.
+  /// Labels and texts for display: medians over the segments, and the number of corrected and rejected
+  /// intervals.
   package var summary: [(name: String, text: String)] {
     func text(_ decimals: Int, _ unit: String, _ number: (Variability) -> Double?) -> String? {
       median(number).map { NumberText.fixed($0, decimals) + unit }
@@ -138,7 +139,7 @@ extension VariabilitySegment {
 }
 
 extension ArtefactCounts {
-  /// The counts with their names in tables and JSON.
+  /// Number of artefacts of each kind, with the kind's name in tables and JSON.
   var named: [(String, Int)] {
     [
       ("ectopic", ectopic), ("missed", missed), ("extra", extra), ("misplaced", misplaced),
