@@ -50,6 +50,19 @@ import Testing
     #expect(texts(bench) == [Self.address])
   }
 
+  @Test("silence until a reset: only HCI Reset is answered, and afterwards all is as after power-on")
+  func silenceUntilReset() {
+    let bench = bench()
+    inject(.silenceUntilReset, bench)
+    bench.send(Self.readBDADDR)
+    bench.wait(.seconds(60))
+    #expect(texts(bench) == [])
+    // HCI Reset and its Command Complete: Core 5.4, Vol 4, Part E, 7.3.2.
+    bench.send("01030c00")
+    bench.send(Self.readBDADDR)
+    #expect(texts(bench) == ["040e0401030c00", Self.address])
+  }
+
   @Test("our host gives up a controller that falls silent, and resets one that reports a failure")
   func host() throws {
     var pair = HostPair()

@@ -40,6 +40,7 @@ enum RandomFault {
       switch fault {
       case .refuse: "refuse"
       case .silence: "silence"
+      case .silenceUntilReset: "silenceUntilReset"
       case .hardwareError: "hardwareError"
       case .restart: "restart"
       case .withholdCompletedPackets: "withholdCompletedPackets"

@@ -171,7 +171,7 @@ private struct ScriptedAir: Sendable {
   let options: EmulationOptions
 
   func run() async throws {
-    if options.vhci {
+    if options.vhci > 0 {
       let emulation = try await ControllerAttachment.attach(controller, to: VHCI())
       try ready("hci\(emulation.index ?? 0)")
       return await play(emulation)

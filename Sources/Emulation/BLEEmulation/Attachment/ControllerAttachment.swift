@@ -90,13 +90,14 @@ public actor ControllerAttachment {
   /// Adds a controller to the virtual air, attaches it to another kernel adapter, and brings that adapter up.
   ///
   /// - Returns: Index of the kernel's adapter.
-  public func add(
+  public nonisolated func add(
     _ configuration: VirtualController.Configuration, to vhci: consuming VHCI
   ) async throws(VHCIError) -> UInt16 {
     let index = vhci.index
-    do throws(SystemError) { try add(configuration, to: vhci.takeDescriptor(), .reads) } catch {
+    do throws(SystemError) { try await add(configuration, to: vhci.takeDescriptor(), .reads) } catch {
       throw .system(error)
     }
+    // Not on the loop's thread, which answers the kernel's commands meanwhile.
     try VHCI.bringUp(index: index)
     return index
   }

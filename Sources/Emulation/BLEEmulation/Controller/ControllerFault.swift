@@ -6,6 +6,8 @@ public enum ControllerFault: Hashable, Sendable {
   case refuse(HCIOpcode, HCIStatus, times: Int?)
   /// Stops responding to the host. The host's next command times out.
   case silence
+  /// Stops responding until the host resets it: HCI Reset ends this fault, and its links are lost.
+  case silenceUntilReset
   /// Sends Hardware Error with this code immediately. The host must reset the controller, and all links are
   /// lost. Core 5.4, Vol 4, Part E, 7.7.16.
   case hardwareError(UInt8)
@@ -61,6 +63,8 @@ struct ControllerFaults {
   }
 
   var isSilent = false
+  /// Whether HCI Reset ends the silence.
+  var heedsReset = false
   var withholdsCompletedPackets = false
   var overlooksAcceptList = false
   var goesOnWithConnects = false
@@ -97,7 +101,8 @@ extension VirtualController {
     switch fault {
     case .refuse(let opcode, let status, let times):
       injected.refusals.append(.init(opcode: opcode, status: status, times: times ?? .max))
-    case .silence: injected.isSilent = true
+    case .silence: (injected.isSilent, injected.heedsReset) = (true, false)
+    case .silenceUntilReset: (injected.isSilent, injected.heedsReset) = (true, true)
     case .hardwareError(let code): event(.hardwareError, capacity: 1) { $0.append(code) }
     case .restart(let event):
       leave()
@@ -121,6 +126,19 @@ extension VirtualController {
     let delayed = injected.delayed
     injected = ControllerFaults()
     injected.delayed = delayed
+  }
+
+  /// Ends a silence if the packet from the host is an HCI Reset that the controller heeds.
+  ///
+  /// - Parameter packet: the packet, H4 type byte first.
+  /// - Returns: whether the controller is still silent.
+  func staysSilent(at packet: Span<UInt8>) -> Bool {
+    guard injected.isSilent else { return false }
+    guard injected.heedsReset, packet.count >= 3, packet[0] == HCIPacketType.command.rawValue,
+      packet.u16(at: 1) == ControllerCommand.reset.rawValue
+    else { return true }
+    (injected.isSilent, injected.heedsReset) = (false, false)
+    return false
   }
 
   /// Applies the active faults to a packet for the host. No other code modifies packets.

@@ -109,7 +109,7 @@ public final class VirtualController {
   /// Processes a packet from the host, H4 type byte first.
   public func receive(_ packet: Span<UInt8>, now: MonotonicTime) {
     air.receive(now: now)
-    if injected.isSilent { return }
+    if staysSilent(at: packet) { return }
     do throws(WireError) {
       try packet.require(1, .h4)
       let body = packet.extracting(1...)

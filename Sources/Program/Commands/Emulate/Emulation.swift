@@ -25,8 +25,9 @@ package struct EmulationOptions: ParsableArguments {
     case keyboardDisplay = "keyboard-display"
   }
 
-  @Flag(help: "Attach to the kernel through /dev/vhci (root).")
-  package var vhci = false
+  @Flag(
+    help: "Attach to the kernel through /dev/vhci (root). May be repeated, like --transport.")
+  package var vhci: Int
 
   @Option(
     help: ArgumentHelp(
@@ -75,6 +76,18 @@ package struct EmulationOptions: ParsableArguments {
   @Flag(help: "Advertise under a resolvable private address that changes after each link.")
   var privateAddress = false
 
+  @Option(
+    help: ArgumentHelp(
+      "Let the first controller stop responding after this time, until its host resets it.",
+      valueName: "seconds"), in: NumberRange(above: 0, upTo: 86_400, "seconds"))
+  var hangsAfter: Double?
+
+  @Option(
+    help: ArgumentHelp(
+      "Let the first controller stop responding after this time, for good.", valueName: "seconds"),
+    in: NumberRange(above: 0, upTo: 86_400, "seconds"))
+  var diesAfter: Double?
+
   @Flag(help: "Print JSON lines.")
   package var json = false
 
@@ -88,8 +101,14 @@ package struct EmulationOptions: ParsableArguments {
     if let protection, !protection.isPossible {
       throw ValidationError("a device of --io-capability none cannot be authenticated")
     }
-    guard (vhci ? 1 : 0) + (transport.isEmpty ? 0 : 1) + (adapter == nil ? 0 : 1) == 1 else {
+    guard min(vhci, 1) + (transport.isEmpty ? 0 : 1) + (adapter == nil ? 0 : 1) == 1 else {
       throw ValidationError("give one of --vhci, --transport and --adapter")
+    }
+    if adapter != nil, hangsAfter != nil || diesAfter != nil {
+      throw ValidationError("--hangs-after and --dies-after are for a virtual controller, not an --adapter")
+    }
+    if transport.count > 1, hangsAfter != nil || diesAfter != nil {
+      throw ValidationError("--hangs-after and --dies-after need a single --transport, or --vhci")
     }
     if mode != nil, adapter == nil { throw ValidationError("--mode is for an --adapter") }
     if adapter != nil, extended || realTime || loss > 0 || privateAddress || legacyPairing {
@@ -131,6 +150,19 @@ package struct EmulationOptions: ParsableArguments {
     options.realTime = realTime || specification.pace == .air
     options.loss = max(loss, specification.packetErrorRate)
     return options
+  }
+
+  /// Starts the faults of the first controller when they are due.
+  fileprivate func disturb(_ emulation: ControllerAttachment) async {
+    let due = [(hangsAfter, ControllerFault.silenceUntilReset), (diesAfter, .silence)]
+      .compactMap { time, fault in time.map { (time: $0, fault: fault) } }
+      .sorted { $0.time < $1.time }
+    var passed = 0.0
+    for (time, fault) in due {
+      guard (try? await Task.sleep(for: .seconds(time - passed))) != nil else { return }
+      passed = time
+      await emulation.inject(fault)
+    }
   }
 
   package var air: VirtualAir.Configuration {
@@ -229,11 +261,15 @@ struct Emulation: Sendable {
       try await Interruption.cancelling {
         if let adapter = options.adapter {
           try await serve(behind: adapter, options, total)
-        } else if options.vhci {
+        } else if options.vhci > 0 {
           let emulation = try await ControllerAttachment.attach(
             controller(options, EmulatedBonds(options, makeDevices())), to: VHCI())
-          try ready("hci\(emulation.index ?? 0)", options)
-          await untilEnded(emulation, total)
+          var names = ["hci\(emulation.index ?? 0)"]
+          for number in 1..<options.vhci {
+            names.append("hci\(try await emulation.add(options.controller(number), to: VHCI()))")
+          }
+          try ready(names.joined(separator: ","), options)
+          await untilEnded(emulation, options, total)
         } else {
           try await serve(options, total)
         }
@@ -273,7 +309,7 @@ struct Emulation: Sendable {
       let emulation = try await failing { () async throws(SystemError) in
         try await ControllerAttachment.attach(controller(options, bonds), to: peer.take(), .stream)
       }
-      await untilEnded(emulation, total)
+      await untilEnded(emulation, options, total)
       if once { return }
     }
   }
@@ -310,7 +346,7 @@ struct Emulation: Sendable {
       _ = await serving.result
       await emulation.detach()
     }
-    await untilEnded(emulation, total)
+    await untilEnded(emulation, options, total)
     serving.cancel()
     await ending.value
     do { try await serving.value } catch {
@@ -372,8 +408,12 @@ struct Emulation: Sendable {
   }
 
   /// Runs until the other end closes or the task is cancelled.
-  private func untilEnded(_ emulation: ControllerAttachment, _ total: borrowing Mutex<Sent>) async {
+  private func untilEnded(
+    _ emulation: ControllerAttachment, _ options: EmulationOptions, _ total: borrowing Mutex<Sent>
+  ) async {
+    let faults = Task { await options.disturb(emulation) }
     await emulation.runUntilCancelled()
+    faults.cancel()
     let (sent, dropped) = await emulation.inspect { controller in
       var (all, dropped) = (0, 0)
       for peripheral in controller.peripherals {
