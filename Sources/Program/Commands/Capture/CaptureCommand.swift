@@ -87,12 +87,25 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
     var capture: CaptureLogFormat { self == .btsnoop ? .btsnoop : .pcapng }
   }
 
+  @Flag(
+    help: ArgumentHelp(
+      """
+      Recover an adapter that stops answering, as the daemon does: switch it off and on, rfkill, authorise its \
+      USB device again. Disturbs all programs that use it.
+      """, visibility: .hidden))
+  var recover = false
+
   @Flag(help: "Print the report as one JSON object.")
   var json = false
 
   func validate() throws {
     if output == "-" {
       throw ValidationError("a capture is a directory; for samples on standard output: --to -")
+    }
+    if recover, radio.transport != nil || radio.mode == .exclusive {
+      throw ValidationError(
+        "--recover is for an adapter that is shared with the kernel's host; in exclusive mode use `ringtap "
+          + "daemon`, which opens a lost adapter again")
     }
     if !sensors.isEmpty, rings != 1 { throw ValidationError("give sensors or --rings, not both") }
     let wanted = try wanted()
@@ -113,7 +126,7 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
       wanted: wanted, name: name, directory: output ?? Self.nameByTime(),
       limits: RecordingLimits(duration: duration.map { .seconds($0) }, count: count),
       logFormat: logFormat.capture, tables: tables, device: device, patience: patience,
-      tuning: thread.tuning, outputs: outputs, outputEnd: outputEnd(outputs))
+      tuning: thread.tuning, recovers: recover, outputs: outputs, outputEnd: outputEnd(outputs))
     try await job.run(view, json: json)
   }
 

@@ -37,6 +37,8 @@ struct RecordingJob: Sendable {
   let device: DeviceReach
   let patience: PatienceOptions
   let tuning: LoopTuning
+  /// Whether to recover an adapter that does not answer.
+  var recovers = false
   var outputs = Outputs()
   var outputEnd = SampleStream.OutputEnd.goesOn
 
@@ -61,7 +63,10 @@ struct RecordingJob: Sendable {
     let stream = try SampleStream.open(outputs.streams, outputEnd)
     defer { stream?.close() }
     let outcomes = try await quietened(view).showing(limits, into: directory) { view in
-      try await device.withRadio(tuning, .whole, links: wanted.count) { radio in
+      // Recovering needs the capabilities until the end.
+      try await device.withRadio(tuning, .whole, links: recovers ? .max : wanted.count) { radio in
+        let watching = recovers ? Self.watch(radio) : nil
+        defer { watching?.cancel() }
         view?.use(radio.adapter)
         let found = try await failing { () async throws(HostError) in try await find(on: radio, view) }
         let links = NoteLimit(on: radio.adapter.loop) { Console.note($0) }
@@ -96,6 +101,15 @@ struct RecordingJob: Sendable {
     let (isTold, isWritten) = await (told, written)
     try finish(outcomes, json: json)
     if !isPublished || !isTold || !isWritten { throw ExitCode(4) }
+  }
+
+  /// Recovers the adapter until the task is cancelled.
+  private static func watch(_ radio: Radio) -> Task<Void, Never>? {
+    guard let watch = AdapterWatch(radio.adapter, note: { Console.note($0) }) else {
+      Console.note("--recover has no effect in exclusive mode")
+      return nil
+    }
+    return radio.adapter.loop.task { await watch.run() }
   }
 
   private var streamsToOutput: Bool { outputs.streams.contains(.standardOutput) }

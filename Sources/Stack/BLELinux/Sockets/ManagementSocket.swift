@@ -11,6 +11,12 @@ public enum ManagementSocket {
   /// An inherited socket keeps the privileges of the process that opened it.
   package static func open() throws(SystemError) -> FileDescriptor {
     if let handed = InheritedSockets.take(.management) { return handed }
+    return try listen()
+  }
+
+  /// Like `open`, but leaves an inherited socket to others. Without CAP_NET_ADMIN it receives the events of
+  /// adapters that are added and removed.
+  package static func listen() throws(SystemError) -> FileDescriptor {
     let descriptor = try openSocket(
       family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_RAW, protocol: BTPROTO_HCI, name: "AF_BLUETOOTH, HCI")
     let number = descriptor.rawValue
@@ -60,21 +66,20 @@ extension ManagementSocket {
   private static let answerByteCount = 1024
   /// Maximum number of packets before the reply, such as events of other adapters.
   private static let packetLimit = 64
-  private static let patienceMilliseconds: CInt = 1000
 
   /// Sends one packet on a new socket, then passes each received packet to `take` until `take` returns
   /// `true`. Blocks: do not call this in a task or on an event loop.
   ///
-  /// - Throws: ETIMEDOUT if `take` has not returned `true` within about one second.
+  /// - Parameters:
+  ///   - packet: the command.
+  ///   - seconds: maximum time between two packets.
+  ///   - take: takes a packet of the kernel.
+  /// - Throws: ETIMEDOUT if `take` has not returned `true` within about this time.
   public static func ask(
-    _ packet: Span<UInt8>, _ take: (Span<UInt8>) -> Bool
+    _ packet: Span<UInt8>, within seconds: Int = 1, _ take: (Span<UInt8>) -> Bool
   ) throws(SystemError) {
-    let descriptor = try openSocket(
-      family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_RAW, protocol: BTPROTO_HCI, name: "AF_BLUETOOTH, HCI")
+    let descriptor = try listen()
     let number = descriptor.rawValue
-    try checked("bind(HCI_CHANNEL_CONTROL)") {
-      ringtap_hci_bind(number, UInt16(HCI_DEV_NONE), UInt16(HCI_CHANNEL_CONTROL))
-    }
     var answer = [UInt8](repeating: 0, count: answerByteCount)
     var length = CInt(packet.count)
     for _ in 0..<packetLimit {
@@ -82,7 +87,7 @@ extension ManagementSocket {
         // SAFETY: the call gets the lengths of both arrays.
         unsafe packet.withUnsafeBufferPointer {
           unsafe ringtap_exchange(
-            number, $0.baseAddress, length, &answer, CInt(answerByteCount), patienceMilliseconds)
+            number, $0.baseAddress, length, &answer, CInt(answerByteCount), CInt(seconds * 1000))
         }
       }
       if count == 0 { break }

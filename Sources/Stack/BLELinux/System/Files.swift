@@ -85,6 +85,21 @@ public enum Files {
     } catch { return nil }
   }
 
+  /// Writes to a device, or to a file of the kernel such as one under /sys, in one call. Such a write may
+  /// block until the kernel has done what was written.
+  ///
+  /// `open(O_WRONLY)`, `write`.
+  package static func command(_ path: String, _ octets: Span<UInt8>) throws(SystemError) {
+    let descriptor = FileDescriptor(
+      owning: try checked("open \(path)") {
+        // SAFETY: the path is a null-terminated string for the length of the call.
+        unsafe open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY)
+      })
+    do throws(SystemError) { _ = try descriptor.write(octets) } catch {
+      throw SystemError(call: "write \(path)", number: error.number)
+    }
+  }
+
   /// Returns the absolute path with links resolved, or `nil` if it does not exist.
   public static func absolute(_ path: String) -> String? {
     // SAFETY: without a buffer realpath allocates one, which is freed below after its text was copied.

@@ -27,6 +27,13 @@ public struct LESetEventMask: HCICommand {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(u64: bits) }
 }
 
+/// Reads the controller's public address. Core 5.4, Vol 4, Part E, 7.4.6.
+public struct ReadBDADDR: HCICommand {
+  public static let opcode = HCIOpcode.readBDADDR
+  @inlinable public init() {}
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) {}
+}
+
 /// The LE features that determine which commands may be used. Core 5.4, Vol 6, Part B, 4.6.
 public struct LEFeatures: Hashable, Sendable, BitwiseCopyable {
   public let bits: UInt64

@@ -4,6 +4,7 @@ public struct ManagementOpcode: RawRepresentable, Hashable, Sendable, BitwiseCop
   @inlinable public init(rawValue: UInt16) { self.rawValue = rawValue }
 
   public static let readControllerInformation = ManagementOpcode(rawValue: 0x0004)
+  public static let setPowered = ManagementOpcode(rawValue: 0x0005)
   public static let startDiscovery = ManagementOpcode(rawValue: 0x0023)
   public static let stopDiscovery = ManagementOpcode(rawValue: 0x0024)
   public static let getConnectionInformation = ManagementOpcode(rawValue: 0x0031)
@@ -56,6 +57,16 @@ public struct ControllerSettings: Hashable, Sendable, BitwiseCopyable {
     try reply.require(17, .management)
     bits = reply.u32(at: 13)
   }
+}
+
+/// Switches an adapter on or off. The kernel then sends HCI Reset and initialises the controller, or ends its
+/// links and closes it. `mgmt-api.txt`, 0x0005.
+public struct SetPowered: ManagementCommand {
+  public static let opcode = ManagementOpcode.setPowered
+  public var isOn: Bool
+
+  @inlinable public init(_ isOn: Bool) { self.isOn = isOn }
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(isOn ? 1 : 0) }
 }
 
 /// Discovers devices with public and random LE addresses by active scanning for about 10 s. All programs
