@@ -40,7 +40,8 @@ import CommandKit
       """)
     #expect(configuration.directory == "/data" && configuration.newCaptureAfter == .seconds(1800))
     #expect(configuration.syncInterval == .seconds(30))
-    #expect(configuration.radio.adapter == "hci1" && configuration.radio.mode == .exclusive)
+    #expect(
+      configuration.radios[0].choice.adapter == "hci1" && configuration.radios[0].choice.mode == .exclusive)
     #expect(configuration.retention.maximumAge == .seconds(30 * 86_400))
     #expect(configuration.retention.maximumByteCount == 1_500_000_000)
     #expect(configuration.retention.minimumFreeByteCount == 0)
@@ -55,6 +56,64 @@ import CommandKit
     // 7.5 and 15 ms in units of 1.25 ms.
     #expect(polar.link.interval == 6...12 && polar.link.latency == 4)
     #expect(polar.link.supervisionTimeout == nil && polar.link.phy == nil && polar.link.dataLength == nil)
+  }
+
+  /// Several radios, and devices that are tied to one of them.
+  @Test func radios() throws {
+    let configuration = try read(
+      """
+      {"directory": "/data",
+       "radios": [{"adapter": "00:1A:7D:DA:71:13", "mode": "raw", "links": 7}, {"adapter": "hci1"},
+                  {"transport": "serial:/dev/ttyAMA0,115200"}],
+       "devices": [
+         {"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring", "adapter": "00:1a:7d:da:71:13"},
+         {"name": "right", "address": "70:CB:0D:00:A1:B3", "sensor": "ring", "adapter": "hci1"},
+         {"name": "serial", "address": "70:CB:0D:00:A1:B4", "sensor": "ring",
+          "adapter": "serial:/dev/ttyAMA0,115200"},
+         {"name": "any", "address": "70:CB:0D:00:A1:B5", "sensor": "ring"}]}
+      """)
+    #expect(configuration.radios.map(\.choice.adapter) == ["00:1A:7D:DA:71:13", "hci1", nil])
+    #expect(
+      configuration.radios.map(\.links) == [7, nil, nil] && configuration.radios[0].choice.mode == .raw)
+    #expect(configuration.devices.map(\.radio) == [0, 1, 2, nil])
+  }
+
+  /// Each error of the radios has its line.
+  @Test func faultsOfRadios() {
+    func text(_ radios: String, _ tie: String) -> String {
+      """
+      {"directory": "/data",
+      \(radios),
+       "devices": [{"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring",
+       "adapter": "\(tie)"}]}
+      """
+    }
+    let several = """
+      "radios": [{"adapter": "hci0"},
+       {"mode": "raw"},
+       {"adapter": "00:1A:7D:DA:71:13", "links": 0},
+       {"links": 2.5,
+        "adapter": "00:1a:7d:da:71:13"}]
+      """
+    #expect(
+      faults(text(several, "hci7")) == [
+        "3: radios: each of several needs an adapter or a transport",
+        "4: links must be 1 … 64",
+        "5: links must be a whole number",
+        "6: radios: 00:1a:7d:da:71:13 appears twice",
+        "8: adapter: 'hci7' is not one of the file's radios: hci0, 00:1A:7D:DA:71:13, 00:1a:7d:da:71:13",
+      ])
+    #expect(
+      faults(text(#""radio": {"adapter": "hci0"},"# + "\n" + #""radios": [{"adapter": "hci1"}]"#, "hci1"))
+        == ["3: radios: give radio or radios, not both"])
+    #expect(
+      faults(text(#""radios": []"#, "hci0")) == [
+        "2: radios: no radios are listed: leave radios out to use any adapter",
+        "4: adapter: name 'hci0' in radio or radios, too",
+      ])
+    #expect(faults(text(#""radios": [{"adapter": "usb"}]"#, "usb")).map { $0.prefix(10) } == ["2: radio: "])
+    #expect(
+      faults(text(#""radios": ["hci0"]"#, "hci0"))[0] == "2: each of radios must be an object in braces")
   }
 
   @Test func homeAssistant() throws {
@@ -97,7 +156,7 @@ import CommandKit
     let plan = try #require(configuration.publishing)
     #expect(plan.broker.description == "mqtt://broker:1884/a/b" && plan.broker.user == "ward")
     #expect(plan.name == "gate" && plan.backlogByteCount == 512_000 && plan.certificates == "ca.pem")
-    #expect(configuration.radio.transport == .unix(path: "/tmp/c"))
+    #expect(configuration.radios[0].choice.transport == .unix(path: "/tmp/c"))
 
     let wrong = faults(
       text(
@@ -191,7 +250,7 @@ import CommandKit
           "7: '../left' is not a folder name: use letters, digits, '-', '_' and '.'",
           "7: '70:CB:0D:00:A1' is not a device address such as 70:CB:0D:00:A1:B2",
           "8: 'rign' is not one of ring, heart-rate, thermometer, cycling, polar",
-          #"8: unknown key "colour"; known keys are address, addressType, format, link, name, sensor"#,
+          #"8: unknown key "colour"; known keys are adapter, address, addressType, format, link, name, sensor"#,
           "9: 70:CB:0D:00:A1:B2 appears twice",
           "9: two devices are named b",
           "10: interval must be a string or a number",
@@ -393,7 +452,7 @@ import CommandKit
         "directory": "\u002fdata"
       }
       """#)
-    #expect(one == other && one.radio == other.radio)
+    #expect(one == other && one.radios == other.radios)
     #expect(one.jobs == other.jobs)
     // A file with a changed setting is not equal.
     var changed = other

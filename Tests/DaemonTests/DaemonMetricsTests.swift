@@ -1,3 +1,4 @@
+import BLEHost
 import BLELinux
 import BLEWire
 import Foundation
@@ -28,6 +29,7 @@ import LiveView
     }
     var left = device("left", 1, counts)
     left.link = .streaming
+    left.adapter = "hci0"
     left.battery = 67
     var stream = LiveStream("ppg")
     stream.count = 4200
@@ -48,7 +50,15 @@ import LiveView
     (unworn.link, rate.last) = (.streaming, nil)
     unworn.streams = [rate]
     return DaemonStatus(
-      adapter: "hci0", mode: "raw", startedAt: ReceiveTime(nanoseconds: 1_700_000_000_500_000_000),
+      adapters: [
+        .init(
+          name: "hci0", address: DeviceAddress(bits: 0x001A_7DDA_7113, type: .public), mode: "raw",
+          devices: 1),
+        .init(
+          name: #"unix:/tmp/a\"b"#, mode: "raw", devices: 5,
+          watch: AdapterWatch.Facts(state: .failed, recoveries: 2)),
+      ],
+      startedAt: ReceiveTime(nanoseconds: 1_700_000_000_500_000_000),
       now: ReceiveTime(nanoseconds: 1_700_000_100_000_000_000), directory: "/data",
       freeByteCount: 21_400_000_000, removedCaptures: 9,
       publishing: DaemonStatus.Publishing(
@@ -92,7 +102,16 @@ import LiveView
       // Stale values, values of lost links, and values of a strap that is not worn are not exported.
       let rates = (families["ringtap_heart_rate_bpm"] as? [String: Any])?["samples"] as? [String: Double]
       #expect(rates == ["ringtap_heart_rate_bpm,device=chest": 72])
-      #expect(families.count == 18)
+      #expect(
+        value("ringtap_adapter_up", "ringtap_adapter_up,adapter=hci0,address=00:1A:7D:DA:71:13") == 1)
+      let other = #"adapter=unix:/tmp/a"b,address="#
+      #expect(value("ringtap_adapter_up", "ringtap_adapter_up,\(other)") == 0)
+      #expect(value("ringtap_adapter_devices", "ringtap_adapter_devices,\(other)") == 5)
+      #expect(type("ringtap_adapter_recoveries") == "counter")
+      #expect(
+        value("ringtap_adapter_recoveries", "ringtap_adapter_recoveries_total,\(other)") == 2)
+      #expect(value("ringtap_device_adapter", "ringtap_device_adapter,adapter=hci0,device=left") == 1)
+      #expect(families.count == 22)
     }
   }
 }

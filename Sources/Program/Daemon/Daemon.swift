@@ -1,5 +1,5 @@
 package import BLEHost
-import BLELinux
+package import BLELinux
 import BLEWire
 import Fleet
 import Glibc
@@ -7,21 +7,44 @@ import Recording
 import SensorSessions
 import Synchronization
 
-/// Records the devices of a configuration unattended, over one adapter. After each capture the next one
-/// starts. Captures beyond the limits of age and size are deleted.
+/// Records the devices of a configuration unattended, over one or more radios. After each capture the next
+/// one starts. Captures beyond the limits of age and size are deleted.
 ///
-/// Runs on the event loop of its adapter.
+/// Radios come and go: a device without one waits. Each device's capture runs on the event loop of its radio,
+/// the daemon on its own.
 package actor Daemon {
   /// Time between regular retention sweeps. Changes cause further sweeps.
   private static let sweepInterval = Duration.seconds(600)
 
   private struct Entry {
     let device: DaemonDevice
+    /// Place of the device's radio in the configuration.
+    let radio: Int
     let task: Task<Void, Never>
   }
 
-  package nonisolated let adapter: any Adapter
-  package nonisolated var unownedExecutor: UnownedSerialExecutor { adapter.loop.executor }
+  /// A device without a radio.
+  private struct Waiting {
+    let job: DaemonJob
+    /// Counts and problem on its last radio. The device itself would keep that radio from closing.
+    var past: DaemonDevice.Past?
+    /// The radio that has not reached the device.
+    var avoided: Int?
+  }
+
+  /// An open radio.
+  private struct Post {
+    let adapter: any Adapter
+    let watch: AdapterWatch?
+    /// Whether devices may be placed on it: not if its controller has failed or is absent.
+    var isUsable = true
+    var isLost = false
+    /// Set when the devices have left a radio that was lost.
+    let over = OneShot<HostError>()
+  }
+
+  package nonisolated let loop: EventLoop
+  package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
   private nonisolated let note: @Sendable (String) -> Void
   /// Rate limit for messages about links.
   private nonisolated let links: NoteLimit
@@ -30,8 +53,12 @@ package actor Daemon {
   private var publisher: DaemonPublisher?
   private var publishing: Task<Void, Never>?
   private var entries: [Entry] = []
-  private var lost: HostError?
-  /// Set when the task is cancelled or the radio is lost.
+  private var waiting: [Waiting] = []
+  /// The open radios, by their places in the configuration.
+  private var posts: [Int: Post] = [:]
+  /// Radios that have been neither opened nor found missing. Devices are spread once all are known.
+  private var unknown: Set<Int>
+  /// Set when the task is cancelled.
   private let over = OneShot<Void>()
   private var isEnding = false
   /// Runs short file-system calls.
@@ -45,30 +72,48 @@ package actor Daemon {
   private var lastProblem: String?
   private var toldLinks: Set<String> = []
 
-  /// - Parameter note: receives lines for the journal.
+  /// Creates a daemon without radios; see `add`.
+  ///
+  /// - Parameters:
+  ///   - loop: runs the daemon.
+  ///   - note: receives lines for the journal.
+  package init(
+    _ configuration: DaemonConfiguration, on loop: EventLoop, note: @escaping @Sendable (String) -> Void
+  ) {
+    self.init(configuration, [:], on: loop, note)
+  }
+
+  /// Creates a daemon with one radio, on the radio's event loop.
   package init(
     _ configuration: DaemonConfiguration, on adapter: any Adapter, note: @escaping @Sendable (String) -> Void
   ) {
-    self.configuration = configuration
-    self.adapter = adapter
-    self.note = note
-    links = NoteLimit(on: adapter.loop, note)
-    startedAt = adapter.loop.clock.now()
+    self.init(configuration, [0: Post(adapter: adapter, watch: nil)], on: adapter.loop, note)
   }
 
-  /// Records until the radio is lost or the task is cancelled. Cancelling ends all captures as Ctrl-C does.
-  ///
-  /// - Returns: the error that lost the radio.
-  package func run() async -> HostError? {
+  private init(
+    _ configuration: DaemonConfiguration, _ posts: [Int: Post], on loop: EventLoop,
+    _ note: @escaping @Sendable (String) -> Void
+  ) {
+    self.configuration = configuration
+    self.posts = posts
+    self.loop = loop
+    self.note = note
+    links = NoteLimit(on: loop, note)
+    startedAt = loop.clock.now()
+    unknown = Set(configuration.radios.indices).subtracting(posts.keys)
+  }
+
+  /// Records until the task is cancelled. Cancelling ends all captures as Ctrl-C does.
+  package func run() async {
     await begin(configuration.jobs)
     await publish(configuration.publishing)
-    let sweeping = adapter.loop.task { [self] in
-      repeat { await sweep() } while (try? await adapter.loop.wait(for: Self.sweepInterval)) != nil
+    let sweeping = loop.task { [self] in
+      repeat { await sweep() } while (try? await loop.wait(for: Self.sweepInterval)) != nil
     }
     await withTaskCancellationHandler {
       await over.value()
     } onCancel: {
-      adapter.loop.later(self) { $0.end() }
+      loop.later(self) { $0.end() }
     }
     isEnding = true
     sweeping.cancel()
@@ -79,11 +124,10 @@ package actor Daemon {
     disk.end()
     broom.end()
     links.flush()
-    return lost
   }
 
-  /// Applies another configuration. Devices that are equal in both continue undisturbed. The radio options do
-  /// not change.
+  /// Applies another configuration. Devices that are equal in both continue undisturbed. The radios do not
+  /// change.
   package func reload(_ configuration: DaemonConfiguration) async {
     let (jobs, plan) = (configuration.jobs, configuration.publishing)
     let isSame =
@@ -93,24 +137,19 @@ package actor Daemon {
     self.configuration = configuration
     let gone = entries.filter { !isSame || !jobs.contains($0.device.job) }
     entries.removeAll { entry in gone.contains { $0.device === entry.device } }
+    waiting.removeAll { !jobs.contains($0.job) }
     await stop(gone)
-    await begin(jobs.filter { job in !entries.contains { $0.device.job == job } })
+    await begin(jobs.filter { job in !standing.contains(job) })
     if plan != publisher?.plan || !isSame { await publish(plan) }
-    adapter.loop.later(self) { await $0.sweep() }
+    loop.later(self) { await $0.sweep() }
   }
 
+  /// The jobs that have a device, with a radio or without.
+  private var standing: [DaemonJob] { entries.map(\.device.job) + waiting.map(\.job) }
+
   private func begin(_ jobs: [DaemonJob]) async {
-    let events = DaemonEvents(note: note, links: links) { [weak self] in await self?.sweep() }
-    for job in jobs where !isEnding {
-      let device = DaemonDevice(
-        job, on: adapter, in: CaptureShelf(directory: configuration.directory),
-        disk, newCaptureAfter: configuration.newCaptureAfter, syncInterval: configuration.syncInterval, events
-      )
-      let task = adapter.loop.task { [weak self] in
-        if let error = await device.run() { await self?.radioLost(error) }
-      }
-      entries.append(Entry(device: device, task: task))
-    }
+    waiting += jobs.map { Waiting(job: $0) }
+    await place()
   }
 
   private func stop(_ entries: [Entry]) async {
@@ -118,14 +157,145 @@ package actor Daemon {
     for entry in entries { await entry.task.value }
   }
 
-  private func radioLost(_ error: HostError) {
-    lost = lost ?? error
-    over.set(())
-  }
-
   private func end() {
     isEnding = true
     over.set(())
+  }
+
+  // MARK: Radios
+
+  /// Adds a radio that was opened.
+  ///
+  /// - Parameters:
+  ///   - radio: its place in the configuration.
+  ///   - watch: recovers it; `nil` if it recovers itself or is reopened.
+  /// - Returns: set with the error when the radio was lost and no device uses it any more.
+  package func add(_ adapter: any Adapter, _ watch: AdapterWatch?, at radio: Int) async -> OneShot<HostError>
+  {
+    let post = Post(adapter: adapter, watch: watch)
+    posts[radio] = post
+    unknown.remove(radio)
+    await place()
+    return post.over
+  }
+
+  /// Removes a radio that is about to be closed.
+  package func remove(_ radio: Int) async {
+    await retire(radio)
+    posts[radio] = nil
+  }
+
+  /// Records that a radio cannot be opened now.
+  package func miss(_ radio: Int) async {
+    guard unknown.remove(radio) != nil else { return }
+    await place()
+  }
+
+  /// State of a radio that is watched.
+  package func watchState(of radio: Int) -> AdapterWatch.State? { posts[radio]?.watch?.facts.state }
+
+  /// Number of devices on a radio.
+  package func deviceCount(of radio: Int) -> Int { entries.count { $0.radio == radio } }
+
+  /// Returns devices to a radio whose controller answers again, or moves them from one that does not to the
+  /// others. Devices that the file ties to it stay.
+  package func mark(_ radio: Int, isUsable: Bool) async {
+    guard let post = posts[radio], post.isUsable != isUsable, !post.isLost else { return }
+    posts[radio]?.isUsable = isUsable
+    guard !isUsable else { return await place() }
+    let others = standings(of: [:])
+    guard others.contains(where: \.hasRoom) else { return }
+    await leave(radio) { $0.job.device.radio == nil }
+    await place()
+  }
+
+  /// Moves all devices from a radio and waits until they have left.
+  private func retire(_ radio: Int) async {
+    posts[radio]?.isUsable = false
+    await leave(radio) { _ in true }
+  }
+
+  private func leave(_ radio: Int, where isMeant: (DaemonDevice) -> Bool) async {
+    let leaving = entries.filter { $0.radio == radio && isMeant($0.device) }
+    await stop(leaving)
+    for entry in leaving {
+      let count = entries.count
+      entries.removeAll { $0.device === entry.device }
+      // A reload may have removed the device meanwhile.
+      guard entries.count < count, !isEnding else { continue }
+      waiting.append(Waiting(job: entry.device.job, past: entry.device.past))
+    }
+  }
+
+  private func radioLost(_ radio: Int, _ error: HostError) {
+    guard let post = posts[radio], !post.isLost else { return }
+    posts[radio]?.isUsable = false
+    posts[radio]?.isLost = true
+    loop.later(self) {
+      await $0.retire(radio)
+      $0.posts[radio] = nil
+      post.over.set(error)
+      await $0.place()
+    }
+  }
+
+  private func standings(of loads: [Int: Double]) -> [RadioPlan.Standing] {
+    posts.filter(\.value.isUsable).map { radio, _ in
+      RadioPlan.Standing(
+        place: radio, links: deviceCount(of: radio),
+        limit: configuration.radios.indices.contains(radio) ? configuration.radios[radio].links : nil,
+        load: loads[radio] ?? 0)
+    }
+  }
+
+  /// Spreads the waiting devices over the radios.
+  private func place() async {
+    guard unknown.isEmpty, !isEnding else { return }
+    let loads = await loads()
+    let queue = waiting
+    waiting = []
+    for item in queue where !isEnding {
+      let radio = RadioPlan.radio(
+        for: item.job.device.radio, avoiding: item.avoided, among: standings(of: loads))
+      if let radio, let post = posts[radio] {
+        start(item, on: radio, post.adapter)
+      } else {
+        waiting.append(item)
+      }
+    }
+  }
+
+  /// Rows per second on each radio; empty with a single radio.
+  private func loads() async -> [Int: Double] {
+    guard posts.count > 1 else { return [:] }
+    var loads: [Int: Double] = [:]
+    for entry in entries { loads[entry.radio, default: 0] += await entry.device.rowsPerSecond() }
+    return loads
+  }
+
+  private func start(_ item: Waiting, on radio: Int, _ adapter: any Adapter) {
+    let events = DaemonEvents(note: note, links: links) { [weak self] in await self?.sweep() }
+    let device = DaemonDevice(
+      item.job, on: adapter, in: CaptureShelf(directory: configuration.directory),
+      disk, newCaptureAfter: configuration.newCaptureAfter, syncInterval: configuration.syncInterval, events,
+      mayMove: item.job.device.radio == nil && configuration.radios.count > 1, continuing: item.past)
+    let task = adapter.loop.task { [weak self] in
+      let end = await device.run()
+      await self?.ended(device, on: radio, end)
+    }
+    entries.append(Entry(device: device, radio: radio, task: task))
+  }
+
+  private func ended(_ device: DaemonDevice, on radio: Int, _ end: DaemonDevice.End) async {
+    switch end {
+    case .cancelled: return
+    case .radioLost(let error): radioLost(radio, error)
+    case .unreached:
+      guard entries.contains(where: { $0.device === device }) else { return }
+      entries.removeAll { $0.device === device }
+      waiting.append(Waiting(job: device.job, past: device.past, avoided: radio))
+      await place()
+    }
   }
 
   // MARK: Publishing
@@ -187,7 +357,7 @@ package actor Daemon {
     for place in inventory.captures.indices {
       inventory.captures[place].isOpen = open.contains(inventory.captures[place].path)
     }
-    let now = adapter.loop.clock.now()
+    let now = loop.clock.now()
     for capture in configuration.retention.expired(inventory.captures, at: now, free: inventory.free ?? .max)
     where !isEnding {
       let result = await standing { [broom] in
@@ -207,27 +377,55 @@ package actor Daemon {
 
   /// Waits for another thread while virtual time is stopped.
   private func standing<Value: Sendable>(_ body: () async -> Value) async -> Value {
-    await adapter.loop.clock.standing { await body() }
+    await loop.clock.standing { await body() }
   }
 
   // MARK: Status
 
+  /// The state of all devices and open radios.
   package func status() async -> DaemonStatus {
     var devices: [DaemonStatus.Device] = []
-    for entry in entries { devices.append(await entry.device.status()) }
+    for job in configuration.jobs {
+      if let entry = entries.first(where: { $0.device.job == job }) {
+        devices.append(await entry.device.status())
+      } else if let item = waiting.first(where: { $0.job == job }) {
+        devices.append(
+          DaemonStatus.Device(
+            name: job.device.name, address: job.device.address, sensor: job.device.sensor.name,
+            directory: nil, counts: item.past?.counts ?? DaemonStatus.Counts(), lastProblem: reason(why: job))
+        )
+      }
+    }
     let (directory, folders) = (configuration.directory, devices.map(\.directory))
     let (free, there) = await disk.run {
       (try? Files.freeByteCount(at: directory), folders.map { $0.map(Files.exists) ?? false })
     }
     for place in devices.indices where !there[place] { devices[place].directory = nil }
+    let radios = posts.sorted { $0.key < $1.key }
     return DaemonStatus(
-      adapter: adapter.name, mode: adapter.mode, startedAt: startedAt, now: adapter.loop.clock.now(),
-      directory: directory, freeByteCount: free, removedCaptures: removed,
-      publishing: await publisher?.status, devices: devices)
+      adapters: radios.map { radio, post in
+        DaemonStatus.Adapter(post.adapter, post.watch?.facts, devices: deviceCount(of: radio))
+      },
+      missingRadios: configuration.radios.indices.filter { posts[$0] == nil }.compactMap {
+        configuration.radios[$0].name
+      },
+      startedAt: startedAt, now: loop.clock.now(), directory: directory, freeByteCount: free,
+      removedCaptures: removed, publishing: await publisher?.status, devices: devices)
   }
 
-  /// Returns once the receive thread has processed the call. Does not wait for the disk.
-  package func turn() {}
+  /// Why a device has no radio.
+  private func reason(why job: DaemonJob) -> String {
+    if let radio = job.device.radio, configuration.radios.indices.contains(radio), posts[radio] == nil {
+      return "its adapter \(configuration.radios[radio].name ?? "") is missing"
+    }
+    return posts.values.contains(where: \.isUsable)
+      ? "no adapter has room for another device (links)" : "no adapter is usable"
+  }
+
+  /// Returns once the receive thread of each radio has processed a call. Does not wait for the disk.
+  package func turn() async {
+    for post in posts.values { await post.adapter.loop.task {}.value }
+  }
 }
 
 /// Paces a sweep: sleeps after each step for as long as the step took, so that captures get the disk for half

@@ -30,7 +30,16 @@ package import SensorSessions
 /// }
 /// ```
 ///
-/// Only `directory` and `devices` with name, address and sensor are required. A gigabyte is 10⁹ bytes.
+/// Only `directory` and `devices` with name, address and sensor are required. A gigabyte is 10⁹ bytes. Several
+/// adapters are a list, and a device may be tied to one of them:
+///
+/// ```json
+/// {
+///   "radios": [{"adapter": "00:1A:7D:DA:71:13", "links": 7}, {"adapter": "00:1A:7D:DA:71:14"}],
+///   "devices": [{"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring",
+///                "adapter": "00:1A:7D:DA:71:14"}]
+/// }
+/// ```
 ///
 /// The file is decoded into the values that the options of `capture` are parsed into: a `LinkRequest`, a
 /// `RadioChoice`, and the plans of publishing.
@@ -58,12 +67,36 @@ package struct DaemonConfiguration: Hashable, Sendable {
     package var format = TableFormat.csv
     /// Link parameters to request.
     package var link = LinkRequest()
+    /// Place in `radios` of the radio that serves the device; `nil` for any.
+    package var radio: Int?
+  }
+
+  /// A radio, and how many devices it serves.
+  package struct Radio: Hashable, Sendable {
+    package var choice = RadioChoice()
+    /// Maximum number of devices; `nil` for no limit.
+    package var links: Int?
+
+    package init(_ choice: RadioChoice = RadioChoice(), links: Int? = nil) {
+      (self.choice, self.links) = (choice, links)
+    }
+
+    /// The name in the file: the adapter or the transport; `nil` for the first adapter that is up.
+    package var name: String? { choice.adapter ?? choice.transport?.description }
+
+    /// Whether the text names this radio. Addresses may differ in case.
+    fileprivate func isNamed(_ text: String) -> Bool {
+      guard let name else { return false }
+      if let adapter = choice.adapter, let own = AdapterName(adapter) { return AdapterName(text) == own }
+      return name == text
+    }
   }
 
   /// The directory that contains the device folders.
   package var directory: String
   package var devices: [Device]
-  package var radio = RadioChoice()
+  /// The radios, in the file's order; at least one.
+  package var radios = [Radio()]
   /// How to publish the captures; `nil` to publish nothing.
   package var publishing: PublishRun.Plan?
   /// How to publish to Home Assistant; `nil` to publish nothing.
@@ -170,8 +203,8 @@ package struct DaemonConfiguration: Hashable, Sendable {
     }
     publishing = reader.section("publish") { reader in Self.publishing(&reader, secret) }
     homeAssistant = reader.section("homeAssistant") { reader in Self.homeAssistant(&reader, secret) }
-    radio = reader.section("radio", Self.radio) ?? RadioChoice()
-    devices = reader.objects("devices") { reader in Device(&reader) }
+    radios = Self.radios(&reader)
+    devices = reader.objects("devices") { reader in Device(&reader, radios) }
     if devices.isEmpty { reader.note("devices", "no devices are listed: there is nothing to record") }
     checkNames(&reader)
     guard reader.has("publish") else { return }
@@ -180,15 +213,37 @@ package struct DaemonConfiguration: Hashable, Sendable {
     }
   }
 
-  private static func radio(_ reader: inout ConfigurationReader) -> RadioChoice? {
+  private static func radios(_ reader: inout ConfigurationReader) -> [Radio] {
+    let one = reader.section("radio", radio)
+    let several = reader.objects("radios") { reader in radio(&reader) }
+    guard reader.has("radios") else { return [one ?? Radio()] }
+    if reader.has("radio") { reader.note("radios", "radios: give radio or radios, not both") }
+    if several.isEmpty {
+      reader.note("radios", "radios: no radios are listed: leave radios out to use any adapter")
+    }
+    for (place, radio) in several.enumerated() where several.count > 1 {
+      guard let name = radio.name else {
+        reader.note("radios/\(place)", "radios: each of several needs an adapter or a transport")
+        continue
+      }
+      if several.prefix(place).contains(where: { $0.isNamed(name) }) {
+        let key = radio.choice.adapter == nil ? "transport" : "adapter"
+        reader.note("radios/\(place)/\(key)", "radios: \(name) appears twice")
+      }
+    }
+    return several.isEmpty ? [Radio()] : several
+  }
+
+  private static func radio(_ reader: inout ConfigurationReader) -> Radio {
     let section = "radio"
     var radio = RadioChoice()
     radio.adapter = reader.parsed("adapter", of: section) { $0 }
     radio.mode =
       reader.parsed("mode", of: section) { try choice($0, of: RadioChoice.Mode.self) } ?? radio.mode
     radio.transport = reader.parsed("transport", of: section, RadioChoice.transport)
+    let links = reader.whole("links", 1...64)
     do { try radio.validate() } catch { reader.note("\(section): \(error)") }
-    return radio
+    return Radio(radio, links: links)
   }
 
   private static func publishing(
@@ -266,7 +321,7 @@ package struct DaemonConfiguration: Hashable, Sendable {
 }
 
 extension DaemonConfiguration.Device {
-  fileprivate init(_ reader: inout ConfigurationReader) {
+  fileprivate init(_ reader: inout ConfigurationReader, _ radios: [DaemonConfiguration.Radio]) {
     let name = reader.text("name") ?? reader.missing("name", "the name of the device's folder", "?")
     if !Self.isFolderName(name) {
       reader.note("name", "'\(name)' is not a folder name: use letters, digits, '-', '_' and '.'")
@@ -287,6 +342,15 @@ extension DaemonConfiguration.Device {
     sensor = Self.sensor(&reader)
     if reader.choice("format", ["csv", "npy"]) == "npy" { format = .npy }
     link = reader.section("link") { reader in Self.link(of: name, &reader) } ?? LinkRequest()
+    guard let text = reader.text("adapter") else { return }
+    radio = radios.firstIndex { $0.isNamed(text) }
+    guard radio == nil else { return }
+    let names = radios.compactMap(\.name)
+    reader.note(
+      "adapter",
+      names.isEmpty
+        ? "adapter: name '\(text)' in radio or radios, too"
+        : "adapter: '\(text)' is not one of the file's radios: \(names.joined(separator: ", "))")
   }
 
   private static func link(of name: String, _ reader: inout ConfigurationReader) -> LinkRequest? {

@@ -8,11 +8,13 @@ import Recording
 import SensorSessions
 import Synchronization
 
-/// Records one device of a daemon in consecutive captures until the task is cancelled or the radio is lost.
-/// Continues after other errors.
+/// Records one device of a daemon over one radio, in consecutive captures, until the task is cancelled, the
+/// radio is lost, or another radio should try to reach the device. Continues after other errors.
 final class DaemonDevice: Sendable {
   /// Time limit for reconnecting, longer than any capture.
   private static let patience = Duration.seconds(10 * 366 * 24 * 3600)
+  /// Time limit for reconnecting if another radio may reach the device.
+  private static let patienceBeforeMove = Duration.seconds(60)
   /// Short because only one device can connect at a time, and others may be waiting.
   private static let connectTimeout = Duration.seconds(10)
   /// Pause after a disk error. Doubles with each error, up to an hour.
@@ -24,6 +26,14 @@ final class DaemonDevice: Sendable {
   /// Pause while the previous capture's link still exists: a disconnection completes only at a connection
   /// event.
   private static let pauseForLink = Duration.seconds(1)
+
+  /// Reason why `run` ended.
+  enum End: Hashable {
+    case cancelled
+    case radioLost(HostError)
+    /// The radio does not reach the device.
+    case unreached
+  }
 
   private enum Outcome {
     case ended(SessionReport, HostError?)
@@ -54,33 +64,55 @@ final class DaemonDevice: Sendable {
   private let newCaptureAfter: Duration
   private let syncInterval: Duration
   private let events: DaemonEvents
+  /// Whether another radio may serve the device.
+  private let mayMove: Bool
   private let state = Mutex(State())
 
   init(
     _ job: DaemonJob, on adapter: any Adapter, in shelf: CaptureShelf, _ disk: DiskThread,
-    newCaptureAfter: Duration, syncInterval: Duration, _ events: DaemonEvents
+    newCaptureAfter: Duration, syncInterval: Duration, _ events: DaemonEvents, mayMove: Bool = false,
+    continuing past: Past? = nil
   ) {
     self.job = job
     self.adapter = adapter
     (self.shelf, self.disk) = (shelf, disk)
     (self.newCaptureAfter, self.syncInterval) = (newCaptureAfter, syncInterval)
     self.events = events
+    self.mayMove = mayMove
+    guard let past else { return }
+    state.withLock {
+      ($0.counts, $0.lastProblem, $0.lastKind) = (past.counts, past.lastProblem, past.lastKind)
+    }
+  }
+
+  /// What a device takes along to its next radio.
+  struct Past: Sendable {
+    var counts: DaemonStatus.Counts
+    var lastProblem: String?
+    var lastKind: String?
+  }
+
+  var past: Past {
+    state.withLock { Past(counts: $0.counts, lastProblem: $0.lastProblem, lastKind: $0.lastKind) }
   }
 
   /// The directory of the current capture.
   var openDirectory: String? { state.withLock { $0.directory } }
 
-  /// Records until the task is cancelled or the radio is lost.
-  ///
-  /// - Returns: the error that lost the radio.
-  func run() async -> HostError? {
+  /// Rows per second that the tables of the current capture grow by.
+  func rowsPerSecond() async -> Double {
+    await status().streams.reduce(0) { $0 + ($1.rate ?? 0) }
+  }
+
+  /// Records until the task is cancelled, the radio is lost, or it does not reach the device.
+  func run() async -> End {
     let home = beginHome()
-    let lost = await recordAll(home?.watcher)
+    let end = await recordAll(home?.watcher)
     // Runs in its own task, because this task may already be cancelled.
     if let problem = await Task(operation: { await home?.finish() }).value {
       events.note("\(job.device.name): Home Assistant did not receive everything: \(problem)")
     }
-    return lost
+    return end
   }
 
   private func beginHome() -> HomeRun? {
@@ -96,7 +128,7 @@ final class DaemonDevice: Sendable {
     }
   }
 
-  private func recordAll(_ watcher: (any RecordingWatcher)?) async -> HostError? {
+  private func recordAll(_ watcher: (any RecordingWatcher)?) async -> End {
     var (backOff, pauseForDisk) = (BackOff(), Self.pauseForDisk.lowerBound)
     while !Task.isCancelled {
       let begunAt = adapter.loop.clock.monotonic()
@@ -118,7 +150,7 @@ final class DaemonDevice: Sendable {
         (backOff, pauseForDisk) = (BackOff(), Self.pauseForDisk.lowerBound)
         continue
       }
-      if failure.isOfRadio { return failure }
+      if failure.isOfRadio { return .radioLost(failure) }
       if case .ended(let report, _) = outcome, report.received > 0,
         report.removedFiles.isEmpty
           || begunAt.advanced(by: Self.shortCapture) < adapter.loop.clock.monotonic()
@@ -133,8 +165,9 @@ final class DaemonDevice: Sendable {
         pauseForDisk = min(pauseForDisk * 2, Self.pauseForDisk.upperBound)
       }
       if pause > .zero { try? await adapter.loop.wait(for: pause) }
+      if mayMove, failure.isOfReach, !Task.isCancelled { return .unreached }
     }
-    return nil
+    return .cancelled
   }
 
   /// Runs `body` on the disk thread while virtual time is stopped.
@@ -152,7 +185,7 @@ final class DaemonDevice: Sendable {
       of: device.address, on: adapter, into: directory, RecordingLimits(duration: newCaptureAfter))
     recording.plan.request = device.link
     recording.plan.connectTimeout = Self.connectTimeout
-    recording.plan.patience = Self.patience
+    recording.plan.patience = mayMove ? Self.patienceBeforeMove : Self.patience
     recording.isAnnounced = true
     recording.tableFormat = device.format
     recording.syncInterval = syncInterval
@@ -213,10 +246,21 @@ final class DaemonDevice: Sendable {
       name: job.device.name, address: job.device.address, sensor: job.device.sensor.name,
       directory: state.directory, counts: state.counts,
       lastProblem: state.lastProblem)
+    status.adapter = adapter.name
     if let feed = state.feed {
       status.take(feed.device(await feed.standing(), columns: 0, at: adapter.loop.clock.monotonic()))
     }
     return status
+  }
+}
+
+extension HostError {
+  /// Whether another radio may reach the device.
+  fileprivate var isOfReach: Bool {
+    switch self {
+    case .noAnswer, .startTimedOut, .connectFailed, .linkFailed: true
+    default: false
+    }
   }
 }
 

@@ -1,3 +1,5 @@
+package import BLEHost
+import BLELinux
 package import BLEWire
 package import JSONText
 package import LiveView
@@ -32,6 +34,8 @@ package struct DaemonStatus: Sendable {
     package var name: String
     package var address: DeviceAddress
     package var sensor: String
+    /// Name of the adapter that serves the device, such as `hci0`; `nil` if it waits for one.
+    package var adapter: String?
     /// The directory of the current capture.
     package var directory: String?
     package var counts: Counts
@@ -71,6 +75,45 @@ package struct DaemonStatus: Sendable {
     }
   }
 
+  /// An open radio.
+  package struct Adapter: Hashable, Sendable {
+    /// `hci0`, or a transport.
+    package var name: String
+    /// The controller's address; `nil` if it has none.
+    package var address: DeviceAddress?
+    package var mode: String
+    /// Number of devices that it serves.
+    package var devices: Int
+    /// State and recoveries of a shared adapter that is watched.
+    package var watch: AdapterWatch.Facts?
+
+    package init(
+      name: String, address: DeviceAddress? = nil, mode: String, devices: Int = 0,
+      watch: AdapterWatch.Facts? = nil
+    ) {
+      (self.name, self.address, self.mode) = (name, address, mode)
+      (self.devices, self.watch) = (devices, watch)
+    }
+
+    init(_ adapter: any BLEHost.Adapter, _ watch: AdapterWatch.Facts?, devices: Int) {
+      let info = adapter.kernelInfo
+      self.init(
+        name: adapter.name, address: info.flatMap { $0.address == .any ? nil : $0.address },
+        mode: adapter.mode, devices: devices, watch: watch)
+    }
+
+    /// The state as one word.
+    package var state: String {
+      switch watch?.state {
+      case .answers?, nil: "up"
+      case .absent?: "absent"
+      case .off?: "down"
+      case .recovering?: "recovering"
+      case .failed?: "failed"
+      }
+    }
+  }
+
   /// Progress of publishing to a broker and a collector.
   package struct Publishing: Hashable, Sendable {
     package var broker: String
@@ -86,8 +129,10 @@ package struct DaemonStatus: Sendable {
     package var lastProblem: String?
   }
 
-  package var adapter: String
-  package var mode: String
+  /// The open radios, in the file's order.
+  package var adapters: [Adapter]
+  /// Names of the file's radios that are not open.
+  package var missingRadios: [String] = []
   package var startedAt: ReceiveTime
   package var now: ReceiveTime
   package var directory: String
@@ -103,8 +148,11 @@ extension DaemonStatus {
   /// Encodes one object and a line feed.
   package func encode(into line: inout JSONLine) {
     line.object { line in
-      line.member("adapter", adapter)
-      line.member("mode", mode)
+      if let first = adapters.first {
+        line.member("adapter", first.name)
+        line.member("mode", first.mode)
+      }
+      line.member("adapters", array: { line in for adapter in adapters { adapter.encode(into: &line) } })
       line.member("startedAtNs", startedAt)
       line.member("nowNs", now)
       line.member("directory", directory)
@@ -126,6 +174,22 @@ extension DaemonStatus {
   }
 }
 
+extension DaemonStatus.Adapter {
+  fileprivate func encode(into line: inout JSONLine) {
+    line.object { line in
+      line.member("name", name)
+      if let address { line.member("address", address.description) }
+      line.member("mode", mode)
+      line.member("state", state)
+      line.member("devices", devices)
+      if let watch {
+        line.member("recoveries", watch.recoveries)
+        if let last = watch.lastRecovery { line.member("lastRecoveryMs", Int(last / .milliseconds(1))) }
+      }
+    }
+  }
+}
+
 extension DaemonStatus.Device {
   fileprivate func encode(into line: inout JSONLine) {
     line.object { line in
@@ -133,6 +197,7 @@ extension DaemonStatus.Device {
       line.member("address", address.description)
       line.member("addressType", address.type.name)
       line.member("sensor", sensor)
+      if let adapter { line.member("adapter", adapter) }
       line.member("state", state)
       if let directory { line.member("directory", directory) }
       if let lastProblem { line.member("lastProblem", lastProblem) }
@@ -171,11 +236,24 @@ extension DaemonStatus.Device {
 // MARK: Text
 
 extension DaemonStatus {
-  /// One line for the daemon, then the lines for each device.
+  /// One line for the daemon, one for each adapter if there are several or one is in trouble, then the lines for
+  /// each device.
   package var lines: [String] {
     let free = freeByteCount.map { ", \(NumberText.fixed(Double($0) / 1e9, 1)) GB free" } ?? ""
     let seconds = max(0, (now - startedAt).nanoseconds) / 1_000_000_000
-    var lines = ["\(adapter), \(mode) mode, up \(Self.span(seconds)); captures in \(directory)\(free)"]
+    let radios = adapters.map { "\($0.name), \($0.mode) mode" }
+    let isSeveral = adapters.count + missingRadios.count > 1
+    let title = isSeveral ? counted(adapters.count, "adapter") : radios.first ?? "no adapter"
+    var lines = ["\(title), up \(Self.span(seconds)); captures in \(directory)\(free)"]
+    for adapter in adapters where isSeveral || adapter.state != "up" {
+      let address = adapter.address.map { " (\($0))" } ?? ""
+      let recoveries = adapter.watch.map(\.recoveries) ?? 0
+      lines.append(
+        "\(adapter.name)\(address)  \(adapter.state)  \(adapter.mode) mode  "
+          + counted(adapter.devices, "device")
+          + (recoveries > 0 ? "  recovered \(counted(recoveries, "time"))" : ""))
+    }
+    for name in missingRadios { lines.append("\(name)  missing") }
     if let publishing {
       let behind = publishing.behind > 0 ? "; \(counted(publishing.behind, "ended capture")) waiting" : ""
       lines.append(
@@ -187,6 +265,7 @@ extension DaemonStatus {
     for device in devices {
       let name = device.name + String(repeating: " ", count: widest - device.name.count)
       var parts = [name, device.state.padded(to: 12), "\(device.counts.received) received"]
+      if isSeveral { parts.insert((device.adapter ?? "-").padded(to: 5), at: 1) }
       // Samples that the sensor itself failed to deliver cannot be counted here, so a count of 0 is called
       // "dropped".
       parts.append(device.counts.lost > 0 ? "\(device.counts.lost) lost" : "0 dropped")
@@ -241,6 +320,7 @@ extension DaemonStatus {
         "ringtap_captures_behind", .gauge, "Ended captures that no collector has confirmed completely.")
       page.sample("ringtap_captures_behind", [], "\(publishing.behind)")
     }
+    addAdapters(to: &page)
     let perDevice: [(String, MetricsPage.Kind, String, (Device) -> Int)] = [
       ("ringtap_streaming", .gauge, "1 while the device is streaming.", { $0.isStreaming ? 1 : 0 }),
       ("ringtap_notifications_total", .counter, "Notifications received.", \.counts.received),
@@ -283,6 +363,30 @@ extension DaemonStatus {
     return page.text
   }
 
+  private func addAdapters(to page: inout MetricsPage) {
+    func labels(_ adapter: Adapter) -> [(String, String)] {
+      [("adapter", adapter.name), ("address", adapter.address?.description ?? "")]
+    }
+    page.add("ringtap_adapter_up", .gauge, "1 while the adapter is open and not found in trouble.")
+    for adapter in adapters {
+      page.sample("ringtap_adapter_up", labels(adapter), adapter.state == "up" ? "1" : "0")
+    }
+    page.add("ringtap_adapter_devices", .gauge, "Devices that the adapter serves.")
+    for adapter in adapters { page.sample("ringtap_adapter_devices", labels(adapter), "\(adapter.devices)") }
+    page.add("ringtap_adapter_recoveries_total", .counter, "Recoveries of an adapter that did not answer.")
+    for adapter in adapters {
+      if let watch = adapter.watch {
+        page.sample("ringtap_adapter_recoveries_total", labels(adapter), "\(watch.recoveries)")
+      }
+    }
+    page.add("ringtap_device_adapter", .gauge, "1 for the adapter that serves the device.")
+    for device in devices {
+      if let adapter = device.adapter {
+        page.sample("ringtap_device_adapter", [("device", device.name), ("adapter", adapter)], "1")
+      }
+    }
+  }
+
   /// Values measured on a body, and the tables that contain them.
   private static let values: [(table: String, name: String, decimals: Int, help: String)] = [
     (
@@ -311,7 +415,7 @@ extension DaemonStatus.Device {
   }
 }
 
-/// Builds the metrics page. Names need no escaping: they contain only letters, digits, '-', '_' and '.'.
+/// Builds the metrics page.
 private struct MetricsPage {
   enum Kind: String { case counter, gauge }
 
@@ -322,7 +426,12 @@ private struct MetricsPage {
   }
 
   mutating func sample(_ name: String, _ labels: [(String, String)], _ value: String) {
-    let labels = labels.map { "\($0)=\"\($1)\"" }.joined(separator: ",")
+    // The name of a transport may be a path.
+    let labels = labels.map { label, value in
+      let escaped = value.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"").replacing(
+        "\n", with: "\\n")
+      return "\(label)=\"\(escaped)\""
+    }.joined(separator: ",")
     text += labels.isEmpty ? "\(name) \(value)\n" : "\(name){\(labels)} \(value)\n"
   }
 }

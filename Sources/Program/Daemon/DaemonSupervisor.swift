@@ -7,20 +7,22 @@ import Recording
 import RingTap
 import Synchronization
 
-/// Keeps a daemon running on the configured radio, and reopens the radio when it is lost. Reloads the
-/// configuration, serves the status, and reports to the service manager.
+/// Keeps a daemon running on the configured radios: opens them, recovers and reopens those that are lost.
+/// Reloads the configuration, serves the status, and reports to the service manager.
 package actor DaemonSupervisor {
   private let file: String
   private var configuration: DaemonConfiguration
   private var daemon: Daemon?
-  private var running: Task<HostError?, Never>?
-  /// Whether the radio must be reopened because its configuration has changed.
+  private var running: Task<Void, Never>?
+  /// Whether the radios must be reopened because their configuration has changed.
   private var mustReopen = false
   private let notifier = ServiceNotifier.standard
   private var servers: [RequestServer] = []
 
   /// Time between attempts to open an adapter.
   private static let pause = Duration.seconds(5)
+  /// Time that an adapter may be absent before other adapters take its devices.
+  private static let absence = Duration.seconds(10)
 
   /// - Parameters:
   ///   - file: the configuration's file, read again on SIGHUP.
@@ -31,57 +33,129 @@ package actor DaemonSupervisor {
 
   /// Records until the task is cancelled.
   ///
-  /// - Throws: `Failure` if a port for the status cannot be opened.
+  /// - Throws: `Failure` if a port for the status cannot be opened, or no thread is available.
   package func run() async throws {
     try serve()
     Interruption.onHangUp { Task { await self.reload() } }
     let watchdog = watch()
     notifier.ready("starting")
+    let loop = try failing { () throws(SystemError) in try EventLoop(name: "ringtap-daemon") }
     await withTaskCancellationHandler {
-      await keep()
+      await keep(on: loop)
     } onCancel: {
       Task { await self.end() }
     }
     notifier.stopping()
     watchdog?.cancel()
     for server in servers { server.stop() }
+    loop.stop()
   }
 
-  private func keep() async {
-    var last = ""
-    while !Task.isCancelled {
-      let radio: Radio
-      do { radio = try await configuration.radio.open() } catch {
-        let text = (error as? Failure)?.message ?? "\(error)"
-        if text != last { Console.note("\(text); retrying every \(Self.pause.components.seconds) s") }
-        last = text
-        notifier.status(text)
-        try? await Task.sleep(for: Self.pause)
-        continue
-      }
-      last = ""
-      let daemon = Daemon(configuration, on: radio.adapter) { Console.note($0) }
-      let running = Task(executorPreference: radio.adapter.loop.preference) { await daemon.run() }
+  private func keep(on loop: EventLoop) async {
+    repeat {
+      let configuration = configuration
+      let daemon = Daemon(configuration, on: loop) { Console.note($0) }
+      let running = Task(executorPreference: loop.preference) { await daemon.run() }
       (self.daemon, self.running, mustReopen) = (daemon, running, false)
-      let began = "recording \(counted(configuration.devices.count, "device")) on \(radio.adapter.name)"
-      Console.note(began)
-      notifier.ready(began)
       if Task.isCancelled { running.cancel() }
-      let lost = await running.value
-      (self.daemon, self.running) = (nil, nil)
-      await radio.end()
-      if let lost, !Task.isCancelled {
-        Console.note("\(lost); reopening the adapter")
-        try? await Task.sleep(for: Self.pause)
-      } else if !mustReopen {
-        return
+      let radios = Task {
+        await withTaskGroup(of: Void.self) { group in
+          for (place, radio) in configuration.radios.enumerated() {
+            group.addTask {
+              await self.keep(radio, at: place, for: daemon, among: configuration.radios.count)
+            }
+          }
+        }
       }
-    }
+      await running.value
+      radios.cancel()
+      await radios.value
+      (self.daemon, self.running) = (nil, nil)
+    } while mustReopen && !Task.isCancelled
   }
 
   private func end() { running?.cancel() }
 
-  /// Sends keep-alives to the watchdog. Each one waits for the receive thread, so they stop if that thread
+  // MARK: Radios
+
+  /// Keeps one radio open until the task is cancelled.
+  private func keep(
+    _ configured: DaemonConfiguration.Radio, at place: Int, for daemon: Daemon, among count: Int
+  ) async {
+    var opener = RadioOpener(configured.choice)
+    while !Task.isCancelled {
+      guard let radio = await opener.next() else {
+        await daemon.miss(place)
+        if let problem = opener.problem { notifier.status(problem) }
+        try? await Task.sleep(for: Self.pause)
+        continue
+      }
+      let lost = await serve(radio, at: place, for: daemon, among: count)
+      guard let lost, !Task.isCancelled else { return }
+      Console.note("\(lost); reopening the adapter")
+      opener.noteLoss()
+      try? await Task.sleep(for: Self.pause)
+    }
+  }
+
+  /// Lets the daemon use a radio, and closes it.
+  ///
+  /// - Returns: the error that lost the radio; `nil` if the task was cancelled.
+  private func serve(
+    _ radio: consuming Radio, at place: Int, for daemon: Daemon, among count: Int
+  ) async -> HostError? {
+    let watch = AdapterWatch(radio.adapter) {
+      Console.note($0)
+    } changed: { state in
+      Task { await self.changed(state, of: place, of: daemon, among: count) }
+    }
+    let over = await daemon.add(radio.adapter, watch, at: place)
+    await tell(daemon, radio.adapter, at: place, among: count)
+    let watching = radio.adapter.loop.task { await watch?.run() }
+    let lost = await Self.value(of: over)
+    watching.cancel()
+    await watching.value
+    if lost == nil { await daemon.remove(place) }
+    await radio.end()
+    return lost
+  }
+
+  private func tell(_ daemon: Daemon, _ adapter: any Adapter, at place: Int, among count: Int) async {
+    let devices = count == 1 ? configuration.devices.count : await daemon.deviceCount(of: place)
+    let began =
+      count == 1 || devices > 0
+      ? "recording \(counted(devices, "device")) on \(adapter.name)" : "\(adapter.name) is open"
+    Console.note(began)
+    notifier.ready(began)
+  }
+
+  /// The error that lost a radio; `nil` if the task is cancelled first.
+  private static func value(of over: OneShot<HostError>) async -> HostError? {
+    let first = OneShot<HostError?>()
+    let waiting = Task { first.set(await over.value()) }
+    defer { waiting.cancel() }
+    return await first.value(ifCancelled: nil)
+  }
+
+  /// Moves devices from an adapter that has failed or is absent for long, and back to one that answers.
+  private func changed(
+    _ state: AdapterWatch.State, of place: Int, of daemon: Daemon, among count: Int
+  ) async {
+    guard count > 1 else { return }
+    switch state {
+    case .answers: await daemon.mark(place, isUsable: true)
+    case .recovering: break
+    case .failed: await daemon.mark(place, isUsable: false)
+    case .absent, .off:
+      try? await Task.sleep(for: Self.absence)
+      guard let now = await daemon.watchState(of: place), [.absent, .off, .failed].contains(now) else {
+        return
+      }
+      await daemon.mark(place, isUsable: false)
+    }
+  }
+
+  /// Sends keep-alives to the watchdog. Each one waits for the receive threads, so they stop if one of them
   /// hangs.
   private func watch() -> Task<Void, Never>? {
     guard let interval = notifier.watchdogInterval else { return nil }
@@ -100,8 +174,9 @@ package actor DaemonSupervisor {
     do {
       let (old, new) = (configuration, try DaemonConfiguration(file: file))
       configuration = new
-      if new.radio != old.radio {
-        Console.note("\(file): the radio changed; all captures restart on the new one")
+      if new.radios != old.radios {
+        let (what, on) = new.radios.count == 1 ? ("radio", "the new one") : ("radios", "the new ones")
+        Console.note("\(file): the \(what) changed; all captures restart on \(on)")
         mustReopen = true
         running?.cancel()
       } else {
@@ -162,6 +237,14 @@ package actor DaemonSupervisor {
 
   private static let noRadio = "no adapter yet"
 
+  /// The daemon's state; `nil` if no radio is open.
+  private var status: DaemonStatus? {
+    get async {
+      guard let status = await daemon?.status(), !status.adapters.isEmpty else { return nil }
+      return status
+    }
+  }
+
   private func start(
     _ make: () throws(SystemError) -> RequestServer, _ what: String,
     _ body: @escaping @Sendable (consuming RequestServer.Peer) -> Void
@@ -185,7 +268,7 @@ package actor DaemonSupervisor {
     let waiting = Mutex<RequestServer.Peer?>(peer)
     let box = PeerBox(waiting)
     Task {
-      let octets = body(await self.daemon?.status(), question)
+      let octets = body(await self.status, question)
       box.take()?.answer(octets.span)
     }
   }

@@ -100,11 +100,13 @@ package enum Console {
 /// An error that ends a command: one line with the cause and advice.
 package struct Failure: Error, CustomStringConvertible {
   package let message: String
+  /// The error of the radio that is the cause, if it is one.
+  package let cause: HostError?
 
   package var description: String { message }
 
-  package init(_ error: some Error) { message = ErrorGuide.text(of: error) }
-  package init(_ message: String) { self.message = message }
+  package init(_ error: some Error) { (message, cause) = (ErrorGuide.text(of: error), error as? HostError) }
+  package init(_ message: String) { (self.message, cause) = (message, nil) }
 }
 
 /// Converts an error of a library into a `Failure`, the line that ends a command.

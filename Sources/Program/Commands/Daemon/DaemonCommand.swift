@@ -33,7 +33,11 @@ struct DaemonCommand: AsyncParsableCommand {
 
       sensor is ring, heart-rate, thermometer, cycling or polar (with stream ecg, acc or ppg); format is csv or \
       npy. radio has the options --adapter, --mode and --transport of other commands. Give the adapter by its \
-      address (`ringtap adapters`): after a reboot or when it is plugged in again, hci0 may be another one. \
+      address (`ringtap adapters`): after a reboot or when it is plugged in again, hci0 may be another one. For \
+      several adapters, replace radio by "radios": [{"adapter": …, "links": 7}, …]: devices are spread by number \
+      and load, at most links on each, and "adapter" in a device ties it to one. An adapter that stops \
+      answering is recovered, and each step is printed: it is asked again, switched off and on, blocked and \
+      unblocked with rfkill, and its USB device authorised again, as far as rights allow. \
       link has those of `capture`: interval, latency, supervision-timeout, phy, data-length. publish sends rows to \
       collectors and homeAssistant values to Home Assistant: to is the broker, ca and password-file are those \
       of `ringtap help outputs`, and so are as (name there) and backlog of publish. Rows that no collector has confirmed when a \
