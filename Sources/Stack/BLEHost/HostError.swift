@@ -188,7 +188,7 @@ extension HostError {
     switch error.condition {
     case .unsupported: self = .noBluetooth
     case .busy: self = .channelBusy(address, holder: Self.daemon)
-    // The kernel's own limit: HCI_LE_CONN_TIMEOUT.
+    // 20 s is the kernel's own limit: HCI_LE_CONN_TIMEOUT.
     case .timedOut: self = .noAnswer(address, seconds: 20)
     default: self = .connectFailed(address, error)
     }

@@ -24,7 +24,7 @@ final class AirLink {
   var phase = Phase.between
   /// Counter of the next event that the peripheral listens to even if it has no data.
   private var nextListening = 0
-  /// Number of consecutive damaged packets in this event. Two end the event.
+  /// Number of consecutive damaged packets in this event. The second damaged packet in a row ends the event.
   private var invalidInARow = 0
   /// Whether the event continues, because an end has more data or sent a damaged packet.
   private var goesOn = false

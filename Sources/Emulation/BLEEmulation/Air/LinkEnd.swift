@@ -30,7 +30,7 @@ final class LinkEnd {
   let role: LEConnectionComplete.Role
   /// The owner's number for the link.
   let handle: ConnectionHandle
-  /// Address of the owner in faults.
+  /// Address by which an `AirFault` refers to the owner.
   let address: DeviceAddress
   /// The peer's address on this link.
   let peer: DeviceAddress
@@ -83,13 +83,13 @@ final class LinkEnd {
 
 /// Sequence bits and acknowledgement state of packets. Core 5.4, Vol 6, Part B, 4.5.9.
 struct Acknowledgement {
-  /// SN of the next packet to send or retransmit.
+  /// Sequence number (SN) of the next packet to send or retransmit.
   var sequence = false
-  /// NESN: SN of the next expected packet.
+  /// Next expected sequence number (NESN).
   var expected = false
   /// Length of the unacknowledged packet in bytes; 0 for an empty packet, `nil` for no packet.
   var underWay: Int?
-  /// MD of the unacknowledged packet: whether more data follows.
+  /// More Data bit (MD) of the unacknowledged packet: whether more data follows.
   var hasMore = false
 }
 

@@ -223,8 +223,8 @@ public final class VirtualAir {
       .central, controller.freeHandle(for: advertiser), owner: controller,
       address: controller.configuration.address, peer: advertisement.address, now: now)
     let peripheral = advertiser.linkEnd(as: advertisement.address, to: initiation.ownAddress, now: now)
-    // Sum of advertisement, pause, CONNECT_IND, and delay of the transmit window. Core 5.4, Vol 6, Part B,
-    // 4.4.2.3 and 4.5.3.
+    // Total duration of advertisement, pause, CONNECT_IND, and delay of the transmit window. Core 5.4, Vol 6,
+    // Part B, 4.4.2.3 and 4.5.3.
     let delay =
       LEPHY.le1M.airTime(payload: 6 + advertisement.data.count) + AirTiming.interFrameSpace
       + LEPHY.le1M.airTime(payload: AirTiming.connectRequestByteCount) + AirTiming.transmitWindowDelay
@@ -283,7 +283,7 @@ public final class VirtualAir {
     }
   }
 
-  /// Number of links that are open at one end at least.
+  /// Number of links that are open at one or both ends.
   package var linkCount: Int { links.count }
 
   func forget(_ link: AirLink) { links.removeAll { $0 === link } }
@@ -302,7 +302,7 @@ public final class VirtualAir {
 
 /// A connectable device: an emulated peripheral, or a controller whose host advertises.
 protocol Advertiser: AnyObject {
-  /// Address of the advertiser in faults.
+  /// Address by which an `AirFault` refers to the advertiser.
   var identity: DeviceAddress { get }
   /// The current advertisement; `nil` while the device does not advertise.
   var advertisement: Advertisement? { get }

@@ -243,13 +243,13 @@ extension VirtualController {
     /// Random address for scanning, connecting and legacy advertising, used if the own address type is
     /// random.
     var randomAddress = DeviceAddress.any
-    /// Generator for LE Rand.
+    /// Random number generator for the LE Rand command.
     var random = AirRandom()
   }
 
   /// The events that the host has enabled. Core 5.4, Vol 4, Part E, 7.3.1 and 7.8.1.
   struct EventMask {
-    /// The specification's default after a reset; LE Meta events are disabled.
+    /// Enabled events. The default is that of the specification after a reset; LE Meta events are disabled.
     var events: UInt64 = 0x0000_1FFF_FFFF_FFFF
     var leEvents: UInt64 = 0x1F
 
@@ -308,7 +308,7 @@ extension HCIEventCode {
 
 /// Commands that query the controller, and commands that only set a value.
 extension VirtualController {
-  /// Core Specification 5.4 (Bluetooth Assigned Numbers, 2.1).
+  /// Assigned number of Core Specification 5.4 (Bluetooth Assigned Numbers, 2.1).
   private static let specificationVersion: UInt8 = 0x0D
   /// The identifier "not to be used in shipping products". With this identifier, hosts apply no
   /// manufacturer-specific quirks.
@@ -838,9 +838,9 @@ extension VirtualController {
     status(command)
   }
 
-  /// Returns the controller's address of an own address type.
+  /// Returns the controller's address for an Own_Address_Type.
   ///
-  /// - Parameter type: an Own_Address_Type; 2 and 3 are treated as 0 and 1, because private addresses are not
+  /// - Parameter type: Own_Address_Type; 2 and 3 are treated as 0 and 1, because private addresses are not
   ///   supported.
   func ownAddress(_ type: UInt8) -> DeviceAddress {
     type & 1 == 0 ? configuration.address : state.randomAddress

@@ -822,7 +822,7 @@ struct SecurityTable {
   fileprivate var forgotten: Set<ConnectionHandle> = []
   /// Links with an LE Enable Encryption in progress.
   fileprivate var encrypting: Set<ConnectionHandle> = []
-  /// Links that this side created and encrypted. They are closed when their encryption ends.
+  /// Links that this side created and encrypted. Such links are closed when their encryption ends.
   fileprivate var encrypted: Set<ConnectionHandle> = []
   /// Tasks that wait until everything queued on a link is transmitted.
   fileprivate var drains: [ConnectionHandle: OneShot<Void>] = [:]
@@ -853,7 +853,7 @@ struct SecurityTable {
 
 /// Pairing, encryption with stored keys, and private addresses. Core 5.4, Vol 3, Part H; Part C, 10.
 extension HostAdapter {
-  /// Address of the peer; `nil` if the link is down.
+  /// Returns the address of the peer, or `nil` if the link is down.
   func peer(of handle: ConnectionHandle) -> DeviceAddress? { carriers[handle]?.peer }
 
   /// Passes the security of a link to its server. If this side is the central, records the security instead.
@@ -1015,7 +1015,7 @@ extension HostAdapter {
       if case .success(.success) = await encrypt(handle, key) { return true }
     }
     guard settings.raising == .byPairing else { return false }
-    // On an encrypted link only an authenticated pairing can help. It requires a user.
+    // On an encrypted link only an authenticated pairing can help. Such a pairing requires a user.
     if isEncrypted, settings.agent.capability == .noInputNoOutput || bond?.isAuthenticated == true {
       return false
     }

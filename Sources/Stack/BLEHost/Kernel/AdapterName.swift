@@ -31,7 +31,7 @@ public enum AdapterName: Hashable, Sendable {
     }
   }
 
-  /// Finds the adapter, up or down.
+  /// Finds the adapter with this name, up or down.
   ///
   /// - Throws: `noAdapter`, or `severalAdapters` if several adapters have the address.
   public func find(among present: [AdapterInfo]) throws(HostError) -> AdapterInfo {

@@ -209,7 +209,7 @@ extension KernelAdapter {
       return await raise(connection, to: .medium)
     }
     guard settings.raising == .byPairing else { return false }
-    // On an encrypted link only an authenticated pairing can help. It requires a user.
+    // On an encrypted link only an authenticated pairing can help. Such a pairing requires a user.
     if level >= .medium, settings.agent.capability == .noInputNoOutput || bond?.isAuthenticated == true {
       return false
     }
@@ -394,7 +394,7 @@ extension KernelAdapter {
     guard security.isOurs(peer), let channel = security.channel else { return }
     let mayPair = mayPair(with: peer)
     loop.task {
-      // The kernel may have stopped waiting in the meantime. If so, it refuses the reply.
+      // The kernel may have stopped waiting in the meantime. If so, the kernel refuses the reply.
       if mayPair, await question() {
         _ = try? await channel.command(UserConfirmationReply(peer))
       } else {

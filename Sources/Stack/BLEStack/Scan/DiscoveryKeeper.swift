@@ -53,7 +53,7 @@ package struct DiscoveryKeeper {
     }
   }
 
-  /// Tries to start again, after some time in `waiting`.
+  /// Tries to start a discovery again, after some time in `waiting`.
   package mutating func retry() -> Step { state == .waiting ? start() : .nothing }
 
   /// Ends our discovery if it is running. If the start command is outstanding, the discovery ends as soon as

@@ -5,8 +5,7 @@ package struct RecentTable<Key: Hashable & Sendable, Value: Sendable>: Sendable 
   private struct Entry: Sendable {
     var key: Key
     var value: Value
-    /// Index of the key that was used before this key. `newer` is the index of the key that was used after
-    /// it.
+    /// Index of the entry that was last used before this entry. `newer` is the index of the next used entry.
     var older: Int?
     var newer: Int?
   }

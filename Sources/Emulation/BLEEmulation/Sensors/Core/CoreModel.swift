@@ -2,11 +2,12 @@ public import BLESensors
 public import BLEStack
 public import BLEWire
 
-/// A CORE sensor by greenTEG. Its own service sends in each tick, Health Thermometer in every tenth tick.
+/// A CORE sensor by greenTEG. Sends a value of its own service in each tick, and a value of the Health
+/// Thermometer service in every tenth tick.
 ///
-/// CoreTemp BLE Service Specification 2.2; CORE Connectivity Implementation Notes 3.1. Off the body, its own
-/// service has no reading and the Health Thermometer has NaN. The control point reports that no heart-rate
-/// monitors are paired, and refuses other requests.
+/// CoreTemp BLE Service Specification 2.2; CORE Connectivity Implementation Notes 3.1. Off the body, the
+/// sensor's own service has no reading and the Health Thermometer has NaN. The control point reports that no
+/// heart-rate monitors are paired, and refuses other requests.
 public struct CoreModel: SensorModel {
   /// Number of notifications per indication. With 10, an indication is sent about every ten seconds.
   public static let thermometerEvery = 10
@@ -43,7 +44,7 @@ public struct CoreModel: SensorModel {
     return advertisement(of: [0x1809]) + [UInt8(data.count + 1), 0xFF] + data
   }
 
-  /// Advertises the 16-bit services, then the sensor's own 128-bit service.
+  /// The scan response: the 16-bit services, then the sensor's own 128-bit service.
   public var scanResponse: [UInt8] {
     let service = (0..<16).map { CoreUUID.service.octet($0) }
     return [5, 0x03, 0x0A, 0x18, 0x0F, 0x18, UInt8(service.count + 1), 0x07] + service

@@ -79,7 +79,7 @@ public struct HeartRhythm: Hashable, Sendable {
     return (beatsPerMinute(at: seconds) + mean * waves) / 60
   }
 
-  /// Returns the integral of `beatsPerMinute(at:)` from 0.
+  /// Returns the integral of `beatsPerMinute(at:)` from time 0 to a time.
   private func meanBeats(until seconds: Double) -> Double {
     let period = Self.periodSeconds
     let periods = (seconds / period).rounded(.down)

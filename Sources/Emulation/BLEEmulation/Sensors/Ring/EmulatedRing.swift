@@ -9,8 +9,8 @@ public import ColmiRing
 /// With a history, the ring also answers requests for stored data, settings and measurements.
 ///
 /// Like a real ring, it sends replies and frames only while the central is subscribed. Raw frames that do not
-/// fit into the link's queue are dropped and counted in `droppedByRing`, like in firmware without a queue of
-/// its own. No frame is delayed or repeated, and limits count only sent frames. Replies wait for room.
+/// fit into the link's queue are dropped and counted in `droppedByRing`, as in firmware without a queue. No
+/// frame is delayed or repeated, and limits count only sent frames. Replies wait for room.
 public final class EmulatedRing: VirtualPeripheral {
   /// Maximum number of queued frames and fragments. Further frames and fragments are dropped.
   private static let outboxLimit = 4096
@@ -205,7 +205,7 @@ public final class EmulatedRing: VirtualPeripheral {
       isPoweredOff = true
       link.disconnect(HCIStatus(rawValue: 0x15))  // Remote Device Terminated Connection due to Power Off
     case (0x3C, _):
-      // Byte 9 bit 7: interval temperature.
+      // Byte 9, bit 7: the ring supports interval temperatures.
       let has: UInt8 = configuration.features == .all ? 0x80 : 0
       reply([[0x3C, 0x00, 0x8C, 0x27, 0x00, 0x28, 0x80, 0, 0, has]], link, now)
     case (0xA1, 0x02): stream = nil
@@ -489,7 +489,7 @@ public struct RingReplyFaults: Hashable, Sendable {
     var frames = isLog ? Array(answer.prefix(logFrameLimit ?? answer.count)) : answer
     if isLog, repeatedFrames { frames = frames.flatMap { [$0, $0] } }
     if isLog, unaskedFrames {
-      // evt-live-activity-3055 of the test vectors.
+      // The frame `evt-live-activity-3055` of the test vectors.
       let told = ringFrame([0x73, 0x12, 0x00, 0x0B, 0xEF, 0x02, 0x22, 0x09, 0x00, 0x07, 0xCF])
       frames = frames.flatMap { [$0, told] }
     }
