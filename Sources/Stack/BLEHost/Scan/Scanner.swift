@@ -254,7 +254,7 @@ public final class AdvertiserQueue: Sendable {
   /// Number of advertisers dropped because the queue was full.
   public var lost: Int { losses.load(ordering: .relaxed) }
 
-  /// Sets a callback for the end of the reader.
+  /// Sets a callback that is called when the reader ends.
   package func onEnd(_ body: @escaping @Sendable () -> Void) { sink.onTermination = { _ in body() } }
 
   /// Queues an advertiser, or drops it if the queue is full. Never blocks.

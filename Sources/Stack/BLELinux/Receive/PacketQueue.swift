@@ -168,7 +168,8 @@ struct QueueRewind: ~Copyable, Sendable {
   private static let part = 16
 
   private let mask: Int
-  /// Stored before the next position is published.
+  /// Position at which the producer last jumped; −1 if it has not jumped. Stored before the next position is
+  /// published.
   private let place = Atomic<Int>(-1)
 
   /// Creates a rewind.

@@ -5,7 +5,7 @@ import Glibc
 public enum ControllerPort {
   public enum FlowControl: Sendable {
     case none
-    /// RTS and CTS.
+    /// Hardware flow control with RTS and CTS.
     case hardware
   }
 

@@ -90,8 +90,8 @@ extension FileDescriptor {
 /// The kernel's monitor channel: a copy of every packet between the kernel and the controllers of all
 /// adapters, and records of adapters that are added, removed, opened and closed.
 public enum MonitorSocket {
-  /// Size of the header of a record: opcode, adapter and length, 16 bits each, little-endian.
-  /// `K: include/net/bluetooth/hci_mon.h`.
+  /// Size of the header of a record: opcode, adapter and length, 16 bits each, little-endian. Linux,
+  /// `include/net/bluetooth/hci_mon.h`.
   package static let headerByteCount = 6
   /// Maximum size of a record in bytes: the length field has 16 bits.
   package static let recordByteCountLimit = headerByteCount + 65_535

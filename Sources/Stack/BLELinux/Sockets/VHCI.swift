@@ -8,7 +8,7 @@ import Glibc
 /// adapter is removed when this value is released.
 public struct VHCI: ~Copyable {
   private static let path = "/dev/vhci"
-  /// A control packet that creates a primary controller. `K: drivers/bluetooth/hci_vhci.c`.
+  /// A control packet that creates a primary controller. Linux, `drivers/bluetooth/hci_vhci.c`.
   private static let createRequest: [UInt8] = [0xFF, 0x00]
 
   /// Descriptor for the packets; non-blocking.

@@ -158,7 +158,7 @@ public struct FileDescriptor: ~Copyable, Sendable {
   }
 }
 
-/// Opens a socket, close-on-exec and non-blocking.
+/// Opens a socket that is close-on-exec and non-blocking.
 package func openSocket(
   family: CInt, type: CInt, protocol number: CInt, name: String
 ) throws(SystemError) -> FileDescriptor {

@@ -20,26 +20,26 @@ extension SystemError {
     /// EAFNOSUPPORT, EPROTONOSUPPORT: the kernel or the network namespace does not support such sockets.
     case unsupported
     case wouldBlock
-    /// EACCES, EPERM.
+    /// EACCES, EPERM: the process lacks a permission.
     case notPermitted
     /// ENETDOWN, ENODEV, EBADFD, ENXIO: the adapter is down or was removed.
     case adapterGone
     /// EHOSTUNREACH: no adapter has a route to the address.
     case unreachable
-    /// EBUSY, EUSERS.
+    /// EBUSY, EUSERS: the resource is in use.
     case busy
     case timedOut
     case refused
     /// ECONNRESET: the other side closed the connection.
     case reset
-    /// ENOMEM, ENOBUFS.
+    /// ENOMEM, ENOBUFS: the kernel has no memory for the call.
     case noMemory
     case invalid
     case other
   }
 
-  /// ENOBUFS: the send queue is full. Error numbers for bearers without a descriptor: also EAGAIN if there is
-  /// no room now, ENOTCONN if the link has ended.
+  /// ENOBUFS: the send queue of a bearer without a descriptor is full. For such bearers, `full` (EAGAIN)
+  /// means that there is no room now, and `gone` (ENOTCONN) that the link has ended.
   package static var noBufferSpace: CInt { ENOBUFS }
   package static var full: CInt { EAGAIN }
   package static var gone: CInt { ENOTCONN }

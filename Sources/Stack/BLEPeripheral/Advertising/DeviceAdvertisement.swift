@@ -101,7 +101,7 @@ private struct ADStructures {
     return true
   }
 
-  /// Adds as many UUIDs as fit. All have the same length.
+  /// Adds as many UUIDs as fit. All UUIDs have the same length.
   mutating func add(
     _ uuids: [BluetoothUUID], _ complete: AdvertisingDataType, _ incomplete: AdvertisingDataType
   ) {

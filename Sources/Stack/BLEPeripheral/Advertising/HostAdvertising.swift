@@ -108,7 +108,7 @@ extension HostAdapter {
     }
   }
 
-  /// Returns to the host's own address.
+  /// Switches back to the host's own address.
   private func endPrivacy(_ identity: DeviceIdentity) async {
     hide(nil)
     if identity.address.type == .random { _ = try? await command(LESetRandomAddress(identity.address)) }

@@ -23,7 +23,7 @@ final class CentralLink {
   let pushes = Turns()
   /// Serialises indications, because only one may be outstanding. Core 5.4, Vol 3, Part F, 3.3.2.
   let indications = Turns()
-  /// Woken when a confirmation arrives or the link ends.
+  /// Tasks that wait for a confirmation or the end of the link.
   let news = Waiters()
   private(set) var isOver = false
   var isUnconfirmed = false

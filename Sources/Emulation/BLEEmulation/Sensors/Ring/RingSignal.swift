@@ -17,19 +17,21 @@ struct RingSignal {
   /// The 16 bytes of a `RingFrame`, inline so that a stream does not allocate.
   typealias Frame = InlineArray<16, UInt8>
 
-  // From `ring-test-vectors.json`; all were captured from real rings.
-  /// raw-spo2-ei-1 (edgeimpulse/example-data-collection-colmi-r02), raw-spo2-r06 (CitizenOneX/colmi_r06_fbp).
+  // The following frames are in `ring-test-vectors.json`. All were captured from real rings.
+  /// Captured SpO2 frames: raw-spo2-ei-1 (edgeimpulse/example-data-collection-colmi-r02), raw-spo2-r06
+  /// (CitizenOneX/colmi_r06_fbp).
   static let capturedSpO2: [Frame] = [
     [0xA1, 0x01, 0x00, 0xA0, 0x00, 0xC2, 0x00, 0x72, 0x00, 0x95, 0x01, 0, 0, 0, 0, 0x0C],
     [0xA1, 0x01, 0x00, 0x4A, 0x00, 0x88, 0x00, 0x4C, 0x00, 0x65, 0x01, 0, 0, 0, 0, 0x26],
   ]
-  /// raw-ppg-ei-1, raw-ppg-ei-zero (edgeimpulse), raw-ppg-oc (PaulinaRogala/open-colmi).
+  /// Captured PPG frames: raw-ppg-ei-1, raw-ppg-ei-zero (edgeimpulse), raw-ppg-oc (PaulinaRogala/open-colmi).
   static let capturedPPG: [Frame] = [
     [0xA1, 0x02, 0x29, 0x81, 0x2A, 0xCD, 0x29, 0xC1, 0x01, 0x0C, 0x01, 0, 0, 0, 0, 0x3C],
     [0xA1, 0x02, 0x00, 0x00, 0x2A, 0xCD, 0x29, 0xC1, 0x01, 0x0C, 0x01, 0, 0, 0, 0, 0x92],
     [0xA1, 0x02, 0x06, 0x63, 0x20, 0x28, 0x1F, 0x51, 0x00, 0xD7, 0x00, 0, 0, 0, 0, 0x9B],
   ]
-  /// raw-acc-ei-1, raw-acc-ei-3 (edgeimpulse), raw-acc-r06 (CitizenOneX), raw-acc-oc-highnibble (open-colmi).
+  /// Captured accelerometer frames: raw-acc-ei-1, raw-acc-ei-3 (edgeimpulse), raw-acc-r06 (CitizenOneX),
+  /// raw-acc-oc-highnibble (open-colmi).
   static let capturedAccelerometer: [Frame] = [
     [0xA1, 0x03, 0x12, 0x03, 0x0B, 0x0D, 0x17, 0x04, 0, 0, 0, 0, 0, 0, 0, 0xEC],
     [0xA1, 0x03, 0x12, 0x01, 0x0C, 0x00, 0x16, 0x0E, 0, 0, 0, 0, 0, 0, 0, 0xE7],

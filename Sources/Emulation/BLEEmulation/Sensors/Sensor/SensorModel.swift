@@ -34,7 +34,7 @@ public struct SensorTick: Hashable, Sendable {
 /// Identity, measurements and responses of an emulated sensor. `EmulatedSensor` provides the link and the
 /// time.
 ///
-/// A characteristic UUID may occur only once in the table.
+/// A characteristic UUID may occur only once in `services`.
 public protocol SensorModel: Sendable {
   var name: String { get set }
   var address: DeviceAddress { get set }
