@@ -6,7 +6,7 @@ public import BLEWire
 ///
 /// The actor runs on an event loop. Packets, commands, links and their connections share the loop's thread.
 public actor HostAdapter: Adapter {
-  /// How long `close` waits for links to end before it releases the controller.
+  /// Maximum time for which `close` waits for links to end before it releases the controller.
   private static let closePatience = Duration.seconds(1)
   /// Maximum number of fragments per link that wait for the controller's buffers.
   private static let fragmentLimit = 64

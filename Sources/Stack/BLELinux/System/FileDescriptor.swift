@@ -169,7 +169,7 @@ package func openSocket(
 
 // MARK: Before a wait for the disk
 
-/// How long to wait for written data: until writing to the disk has begun, or until it has ended.
+/// The state to wait for: writing to the disk has begun, or has ended.
 package enum WritingOut: Hashable, Sendable { case begun, done }
 
 extension FileDescriptor {

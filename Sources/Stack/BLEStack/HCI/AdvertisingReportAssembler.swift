@@ -15,7 +15,7 @@ public struct AdvertisingReportAssembler: ~Copyable {
   private struct Key: Hashable {
     let address: DeviceAddress
     let set: UInt8
-    /// Distinguishes a scan response from its advertisement.
+    /// Whether the fragments belong to a scan response, not to an advertisement.
     let isScanResponse: Bool
   }
 

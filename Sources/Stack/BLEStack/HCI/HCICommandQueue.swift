@@ -36,7 +36,7 @@ struct HCICommandQueue: ~Copyable {
   /// Number of commands that the controller accepts now; 1 until it reports a number. Core 5.4, Vol 4, Part
   /// E, 4.4.
   private var credits = 1
-  /// Time at which a controller times out that gives no credits although no command is outstanding.
+  /// Time at which to time out a controller that gives no credits although no command is outstanding.
   private var creditDeadline: MonotonicTime?
   private var lastNumber: UInt64 = 0
 

@@ -45,7 +45,7 @@ public struct HCIHost: ~Copyable {
   public private(set) var isAdvertising = false
   private var heldBack: [(handle: ConnectionHandle, packet: [UInt8])] = []
   private var assembler = AdvertisingReportAssembler()
-  /// Whether a link is pairing or was recently. If not, pairing deadlines are not checked.
+  /// Whether a link is pairing or was pairing recently. If not, pairing deadlines are not checked.
   private var hasPairings = false
   private var takesSecurityRequests = false
   var responder: PairingResponder?

@@ -91,7 +91,7 @@ package struct ScanInterruption: Hashable {
 
   private var othersScan = false
   private var othersConnect = false
-  /// When our scan was interrupted; `nil` if it is on.
+  /// Time at which our scan was interrupted; `nil` if the scan is on.
   package private(set) var began: MonotonicTime?
   private var latest = MonotonicTime(nanoseconds: 0)
 
@@ -100,7 +100,7 @@ package struct ScanInterruption: Hashable {
   /// Whether other programs use the controller. If so, a scan that is on belongs to these programs.
   package var isOthersTurn: Bool { othersScan || othersConnect }
 
-  /// When to resume the scan; `nil` if it is on or other programs are still active.
+  /// Time at which to resume the scan; `nil` if the scan is on or other programs are still active.
   package var resumption: MonotonicTime? {
     began == nil || isOthersTurn ? nil : latest.advanced(by: Self.pause)
   }

@@ -120,7 +120,7 @@
       case byPairing
     }
 
-    /// When to encrypt a link to a bonded device.
+    /// Time at which a link to a bonded device is encrypted.
     public enum Encryption: Hashable, Sendable {
       /// Encrypts the link as soon as it is up.
       case atOnce

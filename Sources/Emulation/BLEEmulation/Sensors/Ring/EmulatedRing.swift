@@ -8,9 +8,10 @@ public import ColmiRing
 /// commands, refuses other commands with `0x80 | opcode, EE`, and streams raw frames at a configurable rate.
 /// With a history, the ring also answers requests for stored data, settings and measurements.
 ///
-/// Like a real ring, it sends replies and frames only while the central is subscribed. Raw frames that do not
-/// fit into the link's queue are dropped and counted in `droppedByRing`, as in firmware without a queue. No
-/// frame is delayed or repeated, and limits count only sent frames. Replies wait for room.
+/// Like a real ring, the emulated ring sends replies and frames only while the central is subscribed. Raw
+/// frames that do not fit into the link's queue are dropped and counted in `droppedByRing`, as in firmware
+/// without a queue. No frame is delayed or repeated, and limits count only sent frames. Replies wait for
+/// room.
 public final class EmulatedRing: VirtualPeripheral {
   /// Maximum number of queued frames and fragments. Further frames and fragments are dropped.
   private static let outboxLimit = 4096
