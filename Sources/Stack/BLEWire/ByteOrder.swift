@@ -132,7 +132,8 @@ extension OutputSpan where Element == UInt8 {
     append(u16: UInt16(truncatingIfNeeded: address.bits >> 32))
   }
 
-  /// Appends the 16-bit form of the UUID if it exists, otherwise the 128-bit form. Every ATT PDU allows both.
+  /// Appends the 16-bit form of the UUID if it exists, otherwise the 128-bit form. Every ATT PDU allows the
+  /// 16-bit form.
   @inlinable package mutating func append(_ uuid: BluetoothUUID) {
     if let short = uuid.short { append(u16: short) } else { append(wide: uuid) }
   }
@@ -142,7 +143,8 @@ extension OutputSpan where Element == UInt8 {
     append(u64: uuid.high)
   }
 
-  /// Copies 16 bytes at a time, because the standard library has no safe bulk copy into an `OutputSpan`.
+  /// Appends bytes. Copies 16 bytes at a time, because the standard library has no safe bulk copy into an
+  /// `OutputSpan`.
   @inlinable package mutating func append(_ bytes: Span<UInt8>) {
     var rest = bytes
     while rest.count >= 16 {

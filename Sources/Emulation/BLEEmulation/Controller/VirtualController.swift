@@ -838,7 +838,7 @@ extension VirtualController {
     status(command)
   }
 
-  /// Returns the controller's address for an Own_Address_Type.
+  /// Returns the address that the controller uses for an Own_Address_Type.
   ///
   /// - Parameter type: Own_Address_Type; 2 and 3 are treated as 0 and 1, because private addresses are not
   ///   supported.

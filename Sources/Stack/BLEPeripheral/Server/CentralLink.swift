@@ -45,7 +45,8 @@ final class CentralLink {
       }
   }
 
-  /// Wakes the tasks that wait for a confirmation. Call this after each PDU from the central.
+  /// Wakes the tasks that wait for a confirmation if it has arrived. Call this after each PDU from the
+  /// central.
   func heard() {
     guard let patience, !server.awaitsConfirmation else { return }
     patience.cancel()

@@ -27,7 +27,7 @@ public struct StrapModel: SensorModel {
   private var energyStart = 0.0
 
   /// Period, in measurements, at which a measurement contains the energy expended. Heart Rate Service 1.0,
-  /// 3.1.1.3, recommends about ten.
+  /// 3.1.1.3: about ten.
   private static let energyEvery = 10
   /// Number of bytes for the flags, an 8-bit rate and the energy.
   private static let fixedByteCount = 4
