@@ -129,7 +129,7 @@ public struct GATTDiscoveryResult: Hashable, Sendable {
     case none
   }
 
-  /// Way to check on a later link that the attributes have not changed. Core 5.4, Vol 3, Part G, 2.5.2.
+  /// Method to check on a later link whether the attributes are unchanged. Core 5.4, Vol 3, Part G, 2.5.2.
   public enum Proof: Hashable, Sendable {
     /// The attributes are unchanged if the device's Database Hash equals this hash.
     case hash([UInt8])

@@ -6,7 +6,7 @@ public import BLEWire
 /// with the data status "incomplete, more data to come". Reports of other advertisers may arrive in between.
 /// Core 5.4, Vol 4, Part E, 7.7.65.13.
 public struct AdvertisingReportAssembler: ~Copyable {
-  /// The longest advertisement. Core 5.4, Vol 4, Part E, 7.8.57.
+  /// Size of the longest advertisement, in bytes. Core 5.4, Vol 4, Part E, 7.8.57.
   public static let maximumByteCount = 1650
   public static let limit = Limit(
     16, "long advertisements being reassembled", by: .air, whenFull: "the oldest is dropped",

@@ -342,7 +342,8 @@ public struct BodyTime: Hashable, Sendable {
   /// Starts the sensor's clock at 0.
   mutating func begin(at now: MonotonicTime) { start = start(at: now) }
 
-  /// Returns the body's time, in seconds, when the sensor's clock is 0, if the clock starts now.
+  /// Returns the value of `start` for a sensor's clock that starts now: the body's time at this moment, in
+  /// seconds.
   func start(at now: MonotonicTime) -> Double {
     (isShared ? Double(now.nanoseconds) / 1e9 : 0) - lateSeconds
   }

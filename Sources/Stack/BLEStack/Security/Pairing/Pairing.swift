@@ -400,8 +400,8 @@ public struct Pairing {
     return false
   }
 
-  /// Requirement of this side that the agreed features violate: Secure Connections, or the strength of the
-  /// stored bond. `nil` if they violate neither.
+  /// Reason why the agreed features are too weak for this side: no Secure Connections, or a weaker bond than
+  /// the stored bond. `nil` if the features are strong enough.
   private var weakness: PairingError? {
     if configuration.kind == .secureConnections, !isSecure { return .notSecureConnections }
     guard let bond = configuration.replacedBond else { return nil }
