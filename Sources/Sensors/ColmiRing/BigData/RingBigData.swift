@@ -1,18 +1,18 @@
 import BLEWire
 import JSONText
 
-/// A message of the big data channel in either direction: 0xBC, data ID, length, CRC, payload. Ring protocol,
+/// Message of the big data channel in either direction: 0xBC, data ID, length, CRC, payload. Ring protocol,
 /// section 4.
 ///
-/// A message can be longer than a notification if the MTU is small; see `RingBigDataReassembler`.
+/// If the MTU is small, a message can be longer than a notification; see `RingBigDataReassembler`.
 public struct RingBigData: Hashable, Sendable {
   public static let opcode: UInt8 = 0xBC
   public static let headerByteCount = 6
 
   public let id: UInt8
-  /// The transmitted checksum: CRC-16/MODBUS of the payload, little-endian in the message.
+  /// Transmitted checksum: CRC-16/MODBUS of the payload, little-endian in the message.
   public let checksum: UInt16
-  /// Whether `checksum` matches the payload, as it does in every captured message of a ring.
+  /// Whether `checksum` matches the payload. It does in every captured message of a ring.
   public let isChecksumValid: Bool
   public let payload: [UInt8]
 
@@ -25,7 +25,7 @@ public struct RingBigData: Hashable, Sendable {
     self.payload = payload
   }
 
-  /// Parses a complete message. A wrong checksum is kept; check `isChecksumValid`.
+  /// Parses a complete message. A message with a wrong checksum is accepted; check `isChecksumValid`.
   ///
   /// - Throws: `notBigData`, `length`.
   public init(parsing message: Span<UInt8>) throws(RingBigDataError) {
@@ -56,8 +56,8 @@ public struct RingBigData: Hashable, Sendable {
     output.append(payload.span)
   }
 
-  /// CRC-16/MODBUS: reflected, polynomial 0xA001, initial value 0xFFFF. The checksum of "123456789" is
-  /// 0x4B37.
+  /// Returns the CRC-16/MODBUS of the bytes: reflected, polynomial 0xA001, initial value 0xFFFF. The checksum
+  /// of "123456789" is 0x4B37.
   public static func checksum(of octets: Span<UInt8>) -> UInt16 {
     var checksum: UInt16 = 0xFFFF
     for index in octets.indices {
@@ -70,19 +70,19 @@ public struct RingBigData: Hashable, Sendable {
 
 /// Error while parsing or reassembling a message of the big data channel.
 public enum RingBigDataError: Error, Hashable, Sendable {
-  /// The checksum does not match; the value is the message as received.
+  /// The checksum does not match. The associated value is the received message.
   case checksum(RingBigData)
   /// The length field exceeds the reassembler's limit.
   case tooLong(id: UInt8, byteCount: Int)
-  /// Another message began before this one was complete, or the caller abandoned it. `received` and
+  /// Another message began before this message was complete, or the caller abandoned it. `received` and
   /// `expected` are in bytes, including the header.
   case interrupted(id: UInt8?, received: Int, expected: Int?)
-  /// Bytes after the end of a message that do not begin another one.
+  /// Bytes after the end of a message that do not begin another message.
   case excess(byteCount: Int)
-  /// No message was open, and this value does not begin one. `octet` is its first byte; `nil` for an empty
-  /// value.
+  /// A value was received while no message was open, and it does not begin a message. `octet` is its first
+  /// byte; `nil` for an empty value.
   case notBigData(octet: UInt8?)
-  /// The size of a message in one piece differs from its length field. Sizes include the header.
+  /// The size of an unfragmented message differs from its length field. Sizes include the header.
   case length(claimed: Int, available: Int)
 }
 
@@ -106,10 +106,10 @@ extension RingBigDataError: CustomStringConvertible {
   private static func hex(_ octet: UInt8) -> String { "0x" + String(octet, radix: 16) }
 }
 
-/// A host's request on the big data channel. Section 4.
+/// Request of a host on the big data channel. Section 4.
 public enum RingBigDataRequest: Hashable, Sendable {
-  /// Requested part of a log. The form that a ring answers depends on its firmware. On Realtek hardware, try
-  /// `day` first, then the others.
+  /// Requested part of a log. The firmware determines which forms a ring supports. On Realtek hardware, try
+  /// `day` first, then the other forms.
   public enum Extent: Hashable, Sendable, BitwiseCopyable {
     /// No payload.
     case plain
@@ -127,9 +127,9 @@ public enum RingBigDataRequest: Hashable, Sendable {
   case temperature(days: UInt8)
   /// Data ID 0x28. `daysAgo` is 0xFF for all days.
   case manualHeartRate(daysAgo: UInt8)
-  /// Data ID 0x30: the first request of the vendor's app.
+  /// Data ID 0x30. The vendor's app sends this request first.
   case beginSync
-  /// Data ID 0x41, answered by 0x42: seconds since 1970 on the host's clock.
+  /// Data ID 0x41; the ring replies with 0x42. The timestamp is in seconds since 1970 on the host's clock.
   case lastSync(timestamp: UInt32)
   /// Data ID 0x77: one part of a day's temperature history.
   case intervalTemperature(daysAgo: UInt8, packet: UInt8)
@@ -189,7 +189,7 @@ extension RingBigDataRequest.Extent {
   }
 }
 
-/// Byte 1 of a message. Ring protocol, section 4.
+/// Data IDs: byte 1 of a message. Ring protocol, section 4.
 package enum RingBigDataID {
   package static let temperature: UInt8 = 0x25
   package static let sleep: UInt8 = 0x27
@@ -203,7 +203,7 @@ package enum RingBigDataID {
   package static let profile: UInt8 = 0x4A
   package static let intervalTemperature: UInt8 = 0x77
 
-  /// Whether the ID is known, including those of firmware updates.
+  /// Returns whether the ID is known. The IDs of firmware updates are included.
   package static func isKnown(_ id: UInt8) -> Bool {
     switch id {
     case 0x01...0x05, temperature, sleep, manualHeartRate, spO2, beginSync, nap, lastSync, lastSyncReply,

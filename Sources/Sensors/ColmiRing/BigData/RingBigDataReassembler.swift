@@ -2,24 +2,25 @@ import BLEWire
 
 /// Reassembles messages of the big data channel from notifications of any size.
 ///
-/// The first byte of a message, 0xBC, can also begin a continuation, so it does not start a message while
-/// another one is open. If notifications were lost, the next message is mistaken for the rest of the open
-/// one; only the checksum reveals this. The reassembler therefore remembers the positions of such bytes, and
-/// continues from there if the checksum is wrong. If a complete message arrives in one notification between
-/// the pieces of another, it is extracted. Frames of the raw stream, which some rings also send here, are
-/// passed on unchanged. An incomplete message stays open: call `abandon` after a second or two of silence.
+/// The first byte of a message, 0xBC, can also begin a continuation. It therefore does not start a message
+/// while another message is open. If notifications were lost, the next message is taken for the rest of the
+/// open message, and only the checksum reveals the error. For this case, the reassembler remembers the
+/// positions of possible message starts, and continues at the next position if the checksum is wrong.
+///
+/// A complete message in one notification between the pieces of another message is recognised. Some rings
+/// also send frames of the raw stream here, which are passed on unchanged. An incomplete message stays open,
+/// so call `abandon` after a second or two without notifications.
 public struct RingBigDataReassembler: Sendable {
-  /// Maximum payload in bytes: ten times the longest one observed.
+  /// Maximum size of a payload in bytes: ten times the longest observed payload.
   public static let defaultMaximumPayloadByteCount = 16_384
-  /// Maximum number of positions in an open message that are remembered because another message may begin
-  /// there.
+  /// Maximum number of remembered positions in an open message where another message may begin.
   static let maximumCandidateCount = 16
   /// Maximum size of a notification in bytes: ATT_MTU 517 minus three.
   static let maximumNotificationByteCount = 514
 
   public enum Event: Hashable, Sendable {
     case message(RingBigData)
-    /// A frame of the raw stream.
+    /// Frame of the raw stream.
     case raw(RingRawSample)
     case failed(RingBigDataError)
   }
@@ -30,7 +31,7 @@ public struct RingBigDataReassembler: Sendable {
     public fileprivate(set) var wrongChecksums = 0
     public fileprivate(set) var tooLong = 0
     public fileprivate(set) var interrupted = 0
-    /// Failures caused by bytes after a message, and by notifications that do not begin one.
+    /// Number of errors caused by bytes after a message, or by notifications that do not begin a message.
     public fileprivate(set) var strays = 0
   }
 
@@ -38,7 +39,7 @@ public struct RingBigDataReassembler: Sendable {
   public private(set) var counters = Counters()
   public var isOpen: Bool { !buffer.isEmpty }
 
-  /// Bytes of the open message's notifications, starting at its first byte.
+  /// Bytes of the open message's notifications, from the first byte of the message.
   private var buffer: [UInt8] = []
   /// Positions in `buffer` at which another message may begin, ascending.
   private var candidates: [Int] = []
@@ -51,9 +52,12 @@ public struct RingBigDataReassembler: Sendable {
     candidates.reserveCapacity(Self.maximumCandidateCount)
   }
 
+  /// Processes the next notification.
+  ///
   /// - Parameters:
-  ///   - notification: value as received.
-  ///   - body: called for each message that this notification completes, and for each failure.
+  ///   - notification: received value.
+  ///   - body: called for each message that this notification completes, for each frame of the raw stream,
+  ///     and for each error.
   public mutating func receive(_ notification: Span<UInt8>, _ body: (Event) -> Void) {
     if let sample = rawSample(notification) {
       counters.rawFrames += 1
@@ -75,7 +79,7 @@ public struct RingBigDataReassembler: Sendable {
     drain(body)
   }
 
-  /// Drops the open message; the next value begins another one.
+  /// Drops the open message. The next value begins another message.
   public mutating func abandon(_ body: (Event) -> Void) {
     guard isOpen else { return }
     fail(interruption(after: buffer.count), body)
@@ -118,7 +122,7 @@ public struct RingBigDataReassembler: Sendable {
     }
   }
 
-  /// Skips to the next message in the notification. Other bytes after a message have no known meaning.
+  /// Skips to the next message in the notification. The meaning of other bytes after a message is unknown.
   private mutating func skipExcess(after end: Int, _ body: (Event) -> Void) {
     guard buffer.count > end, buffer[end] != RingBigData.opcode else { return resume(at: end) }
     let next = nextCandidate(from: end) ?? buffer.count
@@ -126,7 +130,7 @@ public struct RingBigDataReassembler: Sendable {
     resume(at: next)
   }
 
-  /// Returns the next position at which a message may begin: the bytes received so far have a known ID and a
+  /// Returns the next position where a message may begin: the received bytes there have a known ID and a
   /// possible length.
   private func nextCandidate(from offset: Int) -> Int? {
     candidates.first { candidate in

@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// A decoded message from a ring on the big data channel. Ring protocol, section 4.
+/// Decoded message from a ring on the big data channel. Ring protocol, section 4.
 public enum RingBigDataReply: Hashable, Sendable {
   /// Data ID 0x27.
   case sleepLog([RingSleep])
@@ -12,17 +12,17 @@ public enum RingBigDataReply: Hashable, Sendable {
   case temperature([RingTemperatureDay])
   /// Data ID 0x28.
   case manualHeartRate(RingManualHeartRate)
-  /// Data ID 0x77: part of a day's temperature history; `RingIntervalTemperatureAssembler` joins the parts.
+  /// Data ID 0x77: one part of a day's temperatures. `RingIntervalTemperatureAssembler` joins the parts.
   case intervalTemperature(RingIntervalTemperaturePacket)
-  /// Data IDs 0x30, 0x42, 0x4A: an acknowledgement; 0 is success.
+  /// Data IDs 0x30, 0x42, 0x4A: acknowledgement. Code 0 means success.
   case status(id: UInt8, code: UInt8)
   /// Data IDs 0x01 to 0x05. Ring protocol, section 6.
   case firmware(RingFirmwareReply)
   case unknown(RingBigData)
 
-  /// Decodes a message. Its checksum is not checked; see `RingBigData.isChecksumValid`.
+  /// Decodes a message without checking its checksum; see `RingBigData.isChecksumValid`.
   ///
-  /// - Throws: `truncated` or `invalidValue`, with the offset in the message of the invalid payload byte.
+  /// - Throws: `truncated` or `invalidValue`, with the offset of the invalid byte in the message.
   public init(decoding message: RingBigData) throws(WireError) {
     let payload = message.payload
     let span = payload.span
@@ -43,7 +43,7 @@ public enum RingBigDataReply: Hashable, Sendable {
   }
 }
 
-/// A night's sleep or a nap. Ring protocol, section 4.2.
+/// Sleep of one night, or a nap. Ring protocol, section 4.2.
 public struct RingSleep: Hashable, Sendable {
   public struct Stage: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt8
@@ -69,21 +69,22 @@ public struct RingSleep: Hashable, Sendable {
 
   /// Number of days since the day on which the sleep ended.
   public let daysAgo: UInt8
-  /// Start in minutes from midnight of that day, by the ring's clock, as sent. Greater than `endMinute` if
-  /// the sleep began the day before.
+  /// Start in minutes after midnight on the ring's clock, as received. If it is greater than `endMinute`, the
+  /// sleep began the day before.
   public let startMinute: Int16
   public let endMinute: Int16
   public let stages: [Span]
 
   /// Size of the record after its length field, in bytes.
   public var byteCount: Int { 4 + 2 * stages.count }
-  /// Start in minutes from midnight of the day on which the sleep ended; negative if it began the day before.
+  /// Start in minutes relative to midnight of the day on which the sleep ended; negative if the sleep began
+  /// the day before.
   public var startMinuteOfEndDay: Int { Int(startMinute) - (startMinute > endMinute ? 1440 : 0) }
   /// Sum of the stages, in minutes. It equals the time from start to end in every capture.
   public var stageMinutes: Int { stages.reduce(0) { $0 + Int($1.minutes) } }
 
-  /// Decodes the number of records, then for each: days ago, length of the rest, start and end (signed,
-  /// little-endian), and pairs of stage and minutes.
+  /// Decodes the number of records and the records. Each has: days ago, length of the remaining bytes, start
+  /// and end (signed, little-endian), and pairs of stage and minutes.
   static func records(_ payload: Swift.Span<UInt8>) throws(WireError) -> [RingSleep] {
     var records: [RingSleep] = []
     var offset = 1
@@ -112,12 +113,13 @@ public struct RingSleep: Hashable, Sendable {
   }
 }
 
-/// Blood oxygen of a day. Ring protocol, section 4.3.
+/// Blood oxygen saturation of a day. Ring protocol, section 4.3.
 public struct RingSpO2Day: Hashable, Sendable {
   public struct Hour: Hashable, Sendable, BitwiseCopyable {
-    /// Hour by the ring's clock, 0 to 23.
+    /// Hour on the ring's clock, 0 to 23.
     public let hour: UInt8
-    /// Blood oxygen in percent. The order of the two bytes is unknown: they are equal in every capture.
+    /// Lower saturation of the hour, in percent. Which of the two bytes is the minimum is unknown: they are
+    /// equal in every capture.
     public let minimum: UInt8
     public let maximum: UInt8
 
@@ -132,7 +134,7 @@ public struct RingSpO2Day: Hashable, Sendable {
   /// Hours that have a value.
   public let hours: [Hour]
 
-  /// Decodes blocks of 49 bytes: days ago, then two bytes per hour, 0 for none.
+  /// Decodes blocks of 49 bytes: days ago, then two bytes per hour, 0 for no value.
   static func days(_ payload: Span<UInt8>) throws(WireError) -> [RingSpO2Day] {
     try payload.blocks(of: 49) { block in
       var hours: [Hour] = []
@@ -146,11 +148,11 @@ public struct RingSpO2Day: Hashable, Sendable {
   }
 }
 
-/// Skin temperature of a day, every half hour. Ring protocol, section 4.4. The layout is from published
-/// clients, which agree; no capture confirms it.
+/// Skin temperature of a day, every half hour. Ring protocol, section 4.4. Published clients agree on the
+/// layout, but no capture confirms it.
 public struct RingTemperatureDay: Hashable, Sendable {
   public struct Reading: Hashable, Sendable, BitwiseCopyable {
-    /// Minutes from midnight by the ring's clock, in multiples of the interval.
+    /// Minutes after midnight on the ring's clock, in multiples of the interval.
     public let minute: Int
     public let celsius: Double
 
@@ -161,12 +163,12 @@ public struct RingTemperatureDay: Hashable, Sendable {
   }
 
   public let daysAgo: UInt8
-  /// Interval as sent. 30 is the only known value; `readings` assumes it.
+  /// Interval in minutes, as received. The only known value is 30, and `readings` assumes it.
   public let intervalMinutes: UInt8
   public let readings: [Reading]
 
   /// Decodes blocks of 50 bytes: days ago, 0x1E, then 48 unsigned values in tenths of a degree above 20 °C, 0
-  /// for none.
+  /// for no value.
   static func days(_ payload: Span<UInt8>) throws(WireError) -> [RingTemperatureDay] {
     try payload.blocks(of: 50) { block in
       var readings: [Reading] = []
@@ -181,7 +183,7 @@ public struct RingTemperatureDay: Hashable, Sendable {
 /// Heart rates measured on demand. Ring protocol, section 4.4, 0x28; inferred from one capture.
 public struct RingManualHeartRate: Hashable, Sendable {
   public struct Entry: Hashable, Sendable, BitwiseCopyable {
-    /// Minutes from midnight by the ring's clock; little-endian.
+    /// Minutes after midnight on the ring's clock; little-endian.
     public let minute: UInt16
     public let beatsPerMinute: UInt8
 
@@ -233,7 +235,9 @@ extension Span where Element == UInt8 {
 }
 
 extension WireError {
-  /// - Parameter offset: offset in the payload of a message.
+  /// Returns an error at a position in the payload of a message.
+  ///
+  /// - Parameter offset: offset in the payload, in bytes.
   static func payload(at offset: Int, _ reason: Reason) -> WireError {
     WireError(.ring, offset: RingBigData.headerByteCount + offset, reason)
   }

@@ -3,8 +3,8 @@ import BLEWire
 /// Features reported by a ring. Check them before sending a request: firmware does not answer unsupported
 /// requests.
 ///
-/// Bits 0 to 31 come from the reply to setting the time (section 3, 0x01), the rest from the reply to 0x3C.
-/// The names are from published notes; the effect of most of them has not been observed.
+/// Bits 0 to 31 come from the reply to setting the time (section 3, 0x01), the other bits from the reply to
+/// 0x3C. The names are from published notes. The effect of most bits has not been observed.
 public struct RingCapabilities: OptionSet, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt64
   public init(rawValue: UInt64) { self.rawValue = rawValue }
@@ -54,10 +54,10 @@ public struct RingCapabilities: OptionSet, Hashable, Sendable, BitwiseCopyable {
   public static let intervalTemperature = bit(41)
 }
 
-/// The reply to setting the time. Ring protocol, section 3, 0x01.
+/// Reply to setting the time. Ring protocol, section 3, 0x01.
 public struct RingTimeReply: Hashable, Sendable, BitwiseCopyable {
   public let capabilities: RingCapabilities
-  /// Width in pixels, probably little-endian: it is 0 in every capture.
+  /// Width of the display in pixels, probably little-endian. It is 0 in every capture.
   public let displayWidth: UInt16
   public let displayHeight: UInt16
   public let maximumWatchFaces: UInt8

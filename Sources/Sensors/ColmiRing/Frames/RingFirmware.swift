@@ -1,7 +1,7 @@
 import BLEWire
 
-/// The start of a firmware update. Ring protocol, section 6. Use it to decode logs. Only experts should send
-/// it.
+/// Request that starts a firmware update. Ring protocol, section 6. It exists for decoding logs; only experts
+/// should send it.
 ///
 /// A wrong image makes a ring permanently unusable, so these requests are not part of `RingBigDataRequest`.
 /// Sending the image itself is not supported.
@@ -30,11 +30,12 @@ public enum RingFirmwareRequest: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Description of an image, sent before the image. All fields are little-endian. Ring protocol, section 6.
+/// Description of a firmware image, sent before the image. All fields are little-endian. Ring protocol,
+/// section 6.
 public struct RingFirmwareImage: Hashable, Sendable, BitwiseCopyable {
   static let byteCount = 9
 
-  /// Type of the image. With 1, the ring checks the hardware's name; with 4, some rings do not.
+  /// Type of the image. With type 1, the ring checks the hardware's name; with type 4, some rings do not.
   public let type: UInt8
   public let byteCount: UInt32
   /// CRC-16/MODBUS of the image.
@@ -87,7 +88,7 @@ public struct RingFirmwareReply: Hashable, Sendable, BitwiseCopyable {
     public static let lowBattery = Status(rawValue: 6)
   }
 
-  /// ID of the message to which this is the reply.
+  /// ID of the message that the ring replies to.
   public let command: UInt8
   public let status: Status
 

@@ -1,16 +1,17 @@
 public import BLEWire
 
-/// Recognizes a ring by its advertised name; most rings advertise nothing else.
+/// Recognises a ring by its advertised name. Most rings advertise nothing else.
 ///
-/// Two forms match:
+/// Two forms of names match:
 /// - the vendor's, such as `R02_3A4F`, `COLMI R10_01FE`, `Colmi R06`: `R01` to `R12`, then at most four
 ///   hexadecimal digits, optionally preceded by `_` or `-`;
-/// - brands that sell the same ring under their own name, alone or with such a suffix after `_` or `-`.
+/// - brand names under which the same ring is sold, alone or with such a suffix after `_` or `-`.
 ///
 /// Similar names of devices with other protocols do not match: a space before the suffix (`R99 54DC`), a
 /// letter after the number (`R10M`), `SMART_RING`. To use such a device anyway, connect by address.
 public enum RingName {
-  /// Brands of the same hardware. The published list also has `R01` to `R10`, which the first form covers.
+  /// Brand names of the same hardware. The published list also has `R01` to `R10`, which match the vendor's
+  /// form.
   private static let brands: [String] = [
     "VK-5098", "MERLIN", "Hello Ring", "RING1", "boAtring", "TR-R02", "SE", "EVOLVEO", "GL-SR2",
     "Blaupunkt", "KSIX RING", "iGET", "Kogan", "FITNESS", "Fyri", "OneRing SR01", "BOK", "9FSM", "STF",
@@ -18,7 +19,9 @@ public enum RingName {
   ]
   private static let makers: [String] = ["COLMI ", "Colmi "]
 
-  /// Whether `name`, a local name in UTF-8, is that of a ring.
+  /// Returns whether a name is a ring's.
+  ///
+  /// - Parameter name: local name in UTF-8.
   public static func matches(_ name: Span<UInt8>) -> Bool {
     for maker in makers where name.starts(with: maker) {
       return isModel(name.extracting(maker.utf8.count...))
@@ -32,12 +35,12 @@ public enum RingName {
   }
 
   public static func matches(_ name: String) -> Bool {
-    // Use a named array: the lifetime of a temporary's bytes depends on the optimiser.
+    // Keep the array in a variable: the lifetime of a temporary's bytes depends on the optimiser.
     let octets = Array(name.utf8)
     return matches(octets.span)
   }
 
-  /// Whether the name is `R01` to `R12` with a suffix.
+  /// Returns whether the name is `R01` to `R12` with a suffix.
   private static func isModel(_ name: Span<UInt8>) -> Bool {
     guard name.count >= 3, name[0] == UInt8(ascii: "R"), let tens = name[1].decimal,
       let units = name[2].decimal, 1...12 ~= tens * 10 + units
@@ -83,10 +86,10 @@ extension UInt8 {
 
 /// Services and characteristics of COLMI rings. All except Device Information are vendor-specific.
 ///
-/// Rings rarely advertise a service UUID: find them by name (`RingName`). Handles differ between firmwares;
-/// discover them.
+/// Rings rarely advertise a service UUID, so search for them by name (`RingName`). Handles differ between
+/// firmware versions, so they must be discovered.
 public enum RingUUID {
-  /// Service of commands and replies, including the raw stream. It is not the Nordic UART service, but it
+  /// Service for commands and replies, including the raw stream. It is not the Nordic UART service, but
   /// reuses the UUIDs of that service's two characteristics.
   public static let commandService = BluetoothUUID(high: 0x6E40_FFF0_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E)
   /// Frames of 16 bytes from host to ring; write or write without response.
@@ -94,9 +97,9 @@ public enum RingUUID {
   /// Frames of 16 bytes from ring to host; notify.
   public static let commandNotify = BluetoothUUID(high: 0x6E40_0003_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E)
 
-  /// Service of long logs and firmware updates.
+  /// Service for long logs and firmware updates.
   public static let bigDataService = BluetoothUUID(high: 0xDE5B_F728_D711_4E47, low: 0xAF26_65E3_012A_5DC7)
-  /// Frames from host to ring that begin with 0xBC; write without response.
+  /// Messages from host to ring, which begin with 0xBC; write without response.
   public static let bigDataWrite = BluetoothUUID(high: 0xDE5B_F72A_D711_4E47, low: 0xAF26_65E3_012A_5DC7)
   /// Frames from ring to host that begin with 0xBC; notify. Some rings repeat the raw stream here.
   public static let bigDataNotify = BluetoothUUID(high: 0xDE5B_F729_D711_4E47, low: 0xAF26_65E3_012A_5DC7)

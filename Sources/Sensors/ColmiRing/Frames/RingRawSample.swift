@@ -1,10 +1,10 @@
 public import BLEWire
 public import Physiology
 
-/// A frame of the raw stream. The ring sends one of each kind per tick, about once per second on stock
-/// firmware.
+/// Frame of the raw stream. The ring sends one frame of each subtype per tick, about once per second with
+/// stock firmware.
 ///
-/// A frame has no counter and no timestamp: use the receive time. Decoding allocates nothing.
+/// A frame has no counter and no timestamp, so use the receive time. Decoding does not allocate memory.
 @frozen public enum RingRawSample: Hashable, Sendable, BitwiseCopyable {
   /// Subtype 1.
   case spO2(SpO2RawSample)
@@ -12,10 +12,12 @@ public import Physiology
   case ppg(PPGRawSample)
   /// Subtype 3.
   case accelerometer(AccelerometerSample)
-  /// Any other subtype. Some rings send 5, whose layout is unknown.
+  /// Any other subtype. Some rings send subtype 5, whose layout is unknown.
   case unknown(subtype: UInt8)
 
-  /// - Throws: `unexpectedOpcode` for a frame of another kind, including the refusal `A1 EE`.
+  /// Decodes a frame.
+  ///
+  /// - Throws: `unexpectedOpcode` for any frame except raw samples; also for the refusal `A1 EE`.
   @inlinable public init(decoding frame: borrowing RingFrame) throws(WireError) {
     guard frame.opcode == RingCommand.rawStreamOpcode, !frame.isError else {
       throw WireError(.ring, offset: 0, .unexpectedOpcode(frame.opcode))
@@ -37,8 +39,8 @@ public import Physiology
     self = sample
   }
 
-  /// Decodes a raw sample from a notification that was truncated in the log, if its first bytes contain all
-  /// values. In a complete frame, zeros and the checksum follow the values.
+  /// Decodes a raw sample from a notification that was truncated in the log, if it contains all values. The
+  /// bytes after the values, zeros and the checksum, are not needed.
   ///
   /// - Returns: `nil` if the values are incomplete, or if the frame is not a raw sample.
   public init?(cut value: Span<UInt8>) {
@@ -50,7 +52,7 @@ public import Physiology
     self.init(raw: frame)
   }
 
-  /// Whether the ring took no light reading.
+  /// Whether the frame has no light reading.
   @inlinable public var isDropout: Bool {
     switch self {
     case .spO2(let sample): sample.reading == nil
@@ -59,23 +61,24 @@ public import Physiology
     }
   }
 
-  /// Decodes a notification's value; checks length and checksum first.
+  /// Checks and decodes a notification's value.
   @inlinable public init(decoding value: Span<UInt8>) throws(WireError) {
     try self.init(decoding: RingFrame(validating: value))
   }
 }
 
-/// A sample of the red LED. ADC counts without a unit: about one averaged reading per frame, not a waveform.
+/// Sample of the red LED, in ADC counts without a unit. It is about one averaged reading per frame, not a
+/// waveform.
 @frozen public struct SpO2RawSample: Hashable, Sendable, BitwiseCopyable {
-  /// The light reading in counts; 0 if the ring dropped it.
+  /// Light reading in counts; 0 if the ring dropped it.
   public let value: UInt16
-  /// Maximum that the ring latched; it rarely changes. `value` can be outside `min` to `max`.
+  /// Maximum stored by the ring; it rarely changes. `value` can be outside `min` to `max`.
   public let max: UInt16
   public let min: UInt16
-  /// Difference, which is not always `max` − `min`; its meaning is unknown.
+  /// Difference with unknown meaning; it is not always `max` − `min`.
   public let diff: UInt16
 
-  /// The light reading in counts; `nil` if the ring dropped it.
+  /// Light reading in counts; `nil` if the ring dropped it.
   @inlinable public var reading: UInt16? { value == 0 ? nil : value }
 
   @inlinable public init(value: UInt16, max: UInt16, min: UInt16, diff: UInt16) {
@@ -91,17 +94,17 @@ public import Physiology
   }
 }
 
-/// A sample of the green LED. ADC counts without a unit.
+/// Sample of the green LED, in ADC counts without a unit.
 @frozen public struct PPGRawSample: Hashable, Sendable, BitwiseCopyable {
-  /// The light reading in counts; 0 if the ring dropped it.
+  /// Light reading in counts; 0 if the ring dropped it.
   public let value: UInt16
-  /// Maximum that the ring latched. `value` can be outside `min` to `max`.
+  /// Maximum stored by the ring. `value` can be outside `min` to `max`.
   public let max: UInt16
   public let min: UInt16
   /// `max` − `min`.
   public let diff: UInt16
 
-  /// The light reading in counts; `nil` if the ring dropped it.
+  /// Light reading in counts; `nil` if the ring dropped it.
   @inlinable public var reading: UInt16? { value == 0 ? nil : value }
 
   @inlinable public init(value: UInt16, max: UInt16, min: UInt16, diff: UInt16) {
@@ -139,20 +142,20 @@ public import Physiology
       x: Self.axis(bytes, at: 6), y: Self.axis(bytes, at: 2), z: Self.axis(bytes, at: 4))
   }
 
-  /// The acceleration in g. Exact, because the scale is a power of two.
+  /// Acceleration in g. The conversion is exact, because the scale is a power of two.
   @inlinable public var acceleration: Acceleration {
     Acceleration(
       x: Double(x) / Self.countsPerG, y: Double(y) / Self.countsPerG, z: Double(z) / Self.countsPerG)
   }
 
-  /// Decodes an axis from a high byte and the low nibble of the next, in two's complement of 12 bits: bit 11
-  /// is the sign.
+  /// Decodes an axis from a byte with the upper 8 bits and the low nibble of the next byte. The value is a
+  /// 12-bit two's complement number; bit 11 is the sign.
   ///
   /// Some published decoders test bit 7 for the sign, subtract 2,048 and get 3.7 g from a ring at rest. The
-  /// upper nibble of the second byte is not part of the value; one board sets it.
+  /// upper nibble of the second byte is not part of the value; one ring model sets it.
   @inlinable static func axis(_ bytes: Span<UInt8>, at offset: Int) -> Int16 {
     let bits = UInt16(bytes[offset]) << 4 | UInt16(bytes[offset + 1] & 0x0F)
-    // Shift the bits to the top, so that the arithmetic shift back extends the sign.
+    // Move the sign bit to the top, so that the shift back extends it.
     return Int16(bitPattern: bits << 4) >> 4
   }
 }

@@ -1,14 +1,14 @@
 public import BLEWire
 
-/// A frame of the command channel from a ring: a reply or an unsolicited frame. Ring protocol, section 3, by
+/// Frame of the command channel from a ring: a reply or an unsolicited frame. Ring protocol, section 3, by
 /// opcode.
 ///
-/// Only the opcode associates a reply with its request, so dispatch on the case.
+/// Replies have no request number; only the opcode shows to which request a reply belongs.
 public enum RingReply: Hashable, Sendable {
   /// The ring refused the command; code 0xEE means that it does not know the command. Ring protocol, section
   /// 2.
   case refused(opcode: UInt8, code: UInt8)
-  /// There is no log for the requested day; this is not an error.
+  /// The ring has no log for the requested day. This is not an error.
   case noData(RingLogKind)
   /// Opcode 0x01.
   case time(RingTimeReply)
@@ -24,8 +24,7 @@ public enum RingReply: Hashable, Sendable {
   /// Opcode 0x16.
   case heartRateLogSettings(RingHeartRateLogSettings)
   case heartRateLogSettingsWritten(isEnabled: Bool)
-  /// Opcode 0x1E. The values are bytes 1 and 2, because two sources disagree on which of them is the heart
-  /// rate.
+  /// Opcode 0x1E. The values are bytes 1 and 2; two sources disagree on which byte is the heart rate.
   case realtimeHeartRate(UInt8, UInt8)
   /// Opcode 0x21.
   case goals(RingGoals)
@@ -56,11 +55,13 @@ public enum RingReply: Hashable, Sendable {
   case raw(RingRawSample)
   /// A frame of a log, to be passed to its assembler.
   case log(RingLogKind)
-  /// A setting whose layout is not published.
+  /// Setting whose layout is not published.
   case setting(RingSetting, RingCommand)
   case unknown(RingCommand)
 
-  /// - Throws: `invalidValue` if the switch of an automatic measurement has no known action.
+  /// Decodes a frame.
+  ///
+  /// - Throws: `invalidValue` if the action in a reply about an automatic measurement is unknown.
   public init(decoding frame: borrowing RingFrame) throws(WireError) {
     if frame.isError {
       self = .refused(opcode: frame.refusedOpcode, code: frame.bytes[1])
@@ -127,19 +128,19 @@ public enum RingReply: Hashable, Sendable {
   }
 }
 
-/// Logs in frames of the command channel, by opcode.
+/// Logs that are sent in frames of the command channel, by opcode.
 public enum RingLogKind: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterable {
   case heartRate = 0x15
   case stress = 0x37
   case heartRateVariability = 0x39
   case activity = 0x43
-  /// A log whose meaning is not published.
+  /// Log whose meaning is not published.
   case unnamed = 0x7A
 }
 
 /// Event of the camera mode. Ring protocol, section 3, 0x02.
 public enum RingCameraEvent: UInt8, Hashable, Sendable, BitwiseCopyable {
-  /// The mode was entered or kept alive, and there was no gesture.
+  /// The camera mode was entered or kept alive; there was no gesture.
   case acknowledged = 0
   case entered = 1
   /// A wave or a double tap. One program ignores further gestures for 3.5 s.
@@ -179,7 +180,7 @@ public struct RingGoals: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Totals of the current day. Ring protocol, section 3, 0x48. Big-endian, 24 bits except for the minutes.
+/// Totals of the current day. Ring protocol, section 3, 0x48. Big-endian; 24 bits, except for the minutes.
 public struct RingDayTotals: Hashable, Sendable, BitwiseCopyable {
   public let steps: UInt32
   public let runningSteps: UInt32
@@ -197,24 +198,24 @@ public struct RingDayTotals: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// A frame of a measurement on demand. Ring protocol, section 3, 0x69.
+/// Frame of a measurement on demand. Ring protocol, section 3, 0x69.
 public struct RingMeasurementFrame: Hashable, Sendable, BitwiseCopyable {
   public struct Fault: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt8
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
     public static let none = Fault(rawValue: 0)
-    /// The ring is not worn, or has poor contact.
+    /// The ring is not worn or has poor contact.
     public static let contact = Fault(rawValue: 1)
     public static let temporary = Fault(rawValue: 2)
   }
 
   public let measurement: RingMeasurement
   public let fault: Fault
-  /// Value in the measurement's unit. It is 0 while the sensor warms up, which takes up to a minute.
+  /// Value in the measurement's unit. It is 0 while the sensor warms up, for up to a minute.
   public let value: UInt8
-  /// Time between two beats in milliseconds, little-endian; inferred from captures. 0 before the first
-  /// interval. The last value is repeated if there was no beat since the last frame.
+  /// Time between two beats in milliseconds, little-endian. This meaning is inferred from captures. 0 before
+  /// the first interval. The last value is repeated if there was no beat since the last frame.
   public let pulseIntervalMilliseconds: UInt16
 
   init(_ bytes: Span<UInt8>) {
@@ -225,7 +226,7 @@ public struct RingMeasurementFrame: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// An unsolicited notification of a ring. Ring protocol, section 3, 0x73.
+/// Unsolicited notification of a ring. Ring protocol, section 3, 0x73.
 public enum RingNotification: Hashable, Sendable, BitwiseCopyable {
   case newHeartRate
   case newSpO2
@@ -235,7 +236,7 @@ public enum RingNotification: Hashable, Sendable, BitwiseCopyable {
   case newBloodSugar
   case battery(RingBattery)
   case activity(RingLiveActivity)
-  /// Stress level from 0 to 100, sent when the ring has stored a measurement; inferred from captures.
+  /// Stress level from 0 to 100. The ring sends it after storing a measurement; inferred from captures.
   case stressStored(UInt8)
   case unknown(subtype: UInt8)
 
@@ -289,7 +290,7 @@ public struct RingLiveActivity: Hashable, Sendable, BitwiseCopyable {
 /// big-endian.
 public struct RingSportSample: Hashable, Sendable, BitwiseCopyable {
   public let sport: RingSport
-  /// Status as sent.
+  /// Status byte, not interpreted.
   public let status: UInt8
   public let seconds: UInt16
   /// In beats per minute.

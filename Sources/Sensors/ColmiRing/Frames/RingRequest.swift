@@ -1,11 +1,11 @@
 public import BLEWire
 
-/// A harmless request to a ring: one frame of the command channel.
+/// Harmless request to a ring, sent as one frame of the command channel (`command`).
 ///
-/// `command` is the frame. Requests that switch the ring off or erase it are in `RingDangerousRequest`, so
-/// that they cannot be sent by mistake.
+/// Requests that switch the ring off or erase it are in `RingDangerousRequest`, so that they cannot be sent
+/// by mistake.
 public enum RingRequest: Hashable, Sendable {
-  /// Opcode 0x01. Answered by the packet size, then by `RingTimeReply`.
+  /// Opcode 0x01. The ring replies with the packet size, then with `RingTimeReply`.
   case setTime(RingDateTime, language: RingLanguage)
   /// Opcode 0x02.
   case camera(RingCameraAction)
@@ -20,7 +20,7 @@ public enum RingRequest: Hashable, Sendable {
   case writePreferences(RingPreferences)
   /// Opcode 0x10: the LED blinks twice.
   case blinkTwice
-  /// Opcode 0x15. The timestamp selects a day by the ring's clock, read as UTC; see `RingDate.timestamp`.
+  /// Opcode 0x15. The timestamp selects a day on the ring's clock; see `RingDate.timestamp`.
   case heartRateLog(timestamp: UInt32)
   /// Opcode 0x16.
   case readHeartRateLogSettings
@@ -47,7 +47,7 @@ public enum RingRequest: Hashable, Sendable {
   case todayTotals
   /// Opcode 0x50: lights a green LED for ten seconds.
   case findDevice
-  /// Opcode 0x61: selects which of the host's messages the ring shows.
+  /// Opcode 0x61: selects the kinds of the host's messages that the ring shows.
   case messageFilter
   /// Opcode 0x69.
   case measure(RingMeasurement, RingMeasurementAction)
@@ -55,12 +55,12 @@ public enum RingRequest: Hashable, Sendable {
   case stopMeasuring(RingMeasurement, lastValue: UInt8)
   /// Opcode 0x77.
   case sport(RingSportAction, RingSport)
-  /// Opcode 0x7A. Its meaning is unknown; the reply has the form of a log.
+  /// Opcode 0x7A. The meaning is unknown; the reply has the form of a log.
   case unnamedLog(daysAgo: UInt8)
   /// Opcode 0xA1, section 5.
   case rawStream(RingRawControl)
 
-  /// The frame to write.
+  /// Frame to send.
   public var command: RingCommand {
     switch self {
     case .setTime(let time, let language): Self.command(setting: time, language)
@@ -89,7 +89,7 @@ public enum RingRequest: Hashable, Sendable {
       RingCommand(RingOpcode.touch, octets: [2, 1, appType, strength])
     case .deviceSupport: RingCommand(RingOpcode.deviceSupport)
     case .activityLog(let daysAgo):
-      // The last slot of a day is 95; the meaning of the other bytes is unknown.
+      // The last slot of a day is 95. The meaning of the other bytes is unknown.
       RingCommand(RingOpcode.activityLog, octets: [daysAgo, 0x0F, 0x00, 0x5F, 0x01])
     case .todayTotals: RingCommand(RingOpcode.todayTotals)
     case .findDevice: RingCommand(RingOpcode.findDevice, 0x55, 0xAA)
@@ -104,7 +104,7 @@ public enum RingRequest: Hashable, Sendable {
     }
   }
 
-  /// Encodes the time as binary-coded decimals; the year counts from 2000.
+  /// Returns the frame that sets the time. All fields are binary-coded decimals; the year counts from 2000.
   private static func command(setting time: RingDateTime, _ language: RingLanguage) -> RingCommand {
     let decimals = [
       UInt8(time.date.year - 2000), time.date.month, time.date.day, time.hour, time.minute, time.second,
@@ -138,7 +138,8 @@ public enum RingRequest: Hashable, Sendable {
   }
 }
 
-/// Requests that the host cannot undo, or after which the ring needs a charger. Ask the user first.
+/// Requests with effects that the host cannot undo, or after which the ring needs a charger. Ask the user
+/// before sending them.
 public enum RingDangerousRequest: Hashable, Sendable, BitwiseCopyable, CaseIterable {
   /// `08 01`: switches the ring off until it is charged. Some programs call this reboot. The ring sends no
   /// reply.
@@ -170,7 +171,7 @@ public enum RingRawControl: Hashable, Sendable, BitwiseCopyable, CaseIterable {
   /// Switches the optical sensor on, according to one disassembly.
   case optical
   case stop
-  /// Requests one frame of each subtype. The optical values do not change.
+  /// Requests one frame of each subtype. The optical values do not change between snapshots.
   case snapshot
   /// Starts the stream with `A1 04`.
   case start
@@ -188,7 +189,7 @@ public enum RingRawControl: Hashable, Sendable, BitwiseCopyable, CaseIterable {
   }
 }
 
-/// Byte 0 of a frame. Ring protocol, section 3.
+/// Opcodes: byte 0 of a frame. Ring protocol, section 3.
 package enum RingOpcode {
   package static let setTime: UInt8 = 0x01
   package static let camera: UInt8 = 0x02
@@ -221,7 +222,7 @@ package enum RingOpcode {
 }
 
 extension RingSetting {
-  /// Frames of the display setting have a 3 before the action.
+  /// Frames of the display setting have a byte 3 before the action.
   fileprivate func command(_ action: RingSettingAction) -> RingCommand {
     self == .display ? RingCommand(rawValue, 3, action.rawValue) : RingCommand(rawValue, action.rawValue)
   }
@@ -242,15 +243,17 @@ extension RingCommand {
 
 // MARK: - Reading frames that a host sent
 
-/// A frame sent by a host, for emulated rings and for reading logs.
+/// Frame sent by a host, decoded for emulated rings and for reading logs.
 public enum RingSentFrame: Hashable, Sendable {
   case request(RingRequest)
   case dangerous(RingDangerousRequest)
   /// Writes a setting whose record layout is not published.
   case setting(RingSetting, RingCommand)
-  /// An unknown command, or an unknown form of a known one.
+  /// Unknown command, or an unknown form of a known command.
   case unknown(RingCommand)
 
+  /// Decodes a frame.
+  ///
   /// - Throws: `invalidValue` at the byte that is invalid for a known command.
   public init(decoding frame: borrowing RingFrame) throws(WireError) {
     let bytes = frame.bytes
@@ -306,7 +309,7 @@ public enum RingSentFrame: Hashable, Sendable {
     }
   }
 
-  /// Returns the command of an opcode without arguments.
+  /// Returns the request with this opcode and no arguments; `nil` if there is none.
   private static func bare(_ opcode: UInt8) -> RingRequest? {
     switch opcode {
     case RingOpcode.battery: .battery
@@ -388,7 +391,8 @@ public enum RingSentFrame: Hashable, Sendable {
 }
 
 extension RingSetting {
-  /// Frames of the display setting have a 3 before the action. The vendor's app omits the action in a read.
+  /// Frames of the display setting have a byte 3 before the action. The vendor's app omits the action when it
+  /// reads the setting.
   fileprivate func action(_ bytes: Span<UInt8>) -> RingSettingAction? {
     guard self == .display else { return RingSettingAction(rawValue: bytes[1]) }
     guard bytes[1] == 3 else { return nil }
@@ -397,7 +401,7 @@ extension RingSetting {
 }
 
 extension RingPreferences {
-  /// Decodes preferences; the layout is the same in both directions.
+  /// Decodes preferences. The layout is the same in both directions.
   init(_ bytes: Span<UInt8>) {
     self.init(
       uses12HourClock: bytes[2] != 0, usesImperialUnits: bytes[3] != 0, gender: Gender(rawValue: bytes[4]),
@@ -407,7 +411,7 @@ extension RingPreferences {
 }
 
 extension RingHeartRateLogSettings {
-  /// Decodes settings; the layout is the same in both directions.
+  /// Decodes settings. The layout is the same in both directions.
   init(_ bytes: Span<UInt8>) {
     self.init(isEnabled: bytes[2] == 1, intervalMinutes: bytes[3])
     startIntervalMinutes = bytes[4]

@@ -1,4 +1,4 @@
-/// Error for a value that a ring's frame cannot carry.
+/// Error for a value that a ring's frame cannot represent.
 public enum RingValueError: Error, Hashable, Sendable, BitwiseCopyable {
   /// The date does not exist, or is outside 2000 to 2099.
   case dateOutOfRange
@@ -17,7 +17,7 @@ extension RingValueError: CustomStringConvertible {
   }
 }
 
-/// Language of a ring's display; most rings lack a display. Section 3, 0x01.
+/// Language of a ring's display. Most rings have no display. Section 3, 0x01.
 public struct RingLanguage: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -35,6 +35,8 @@ public struct RingPhoneName: Hashable, Sendable {
   /// ASCII, at most 12 bytes.
   public let name: String
 
+  /// Creates a name.
+  ///
   /// - Parameters: the default version is that of the vendor's app, the only one observed.
   /// - Throws: `phoneName`.
   public init(clientMajor: UInt8 = 2, clientMinor: UInt8 = 10, name: String) throws(RingValueError) {
@@ -49,7 +51,8 @@ public struct RingPhoneName: Hashable, Sendable {
 
 /// Properties of the wearer. Ring protocol, section 3, 0x0A; one byte each.
 public struct RingPreferences: Hashable, Sendable, BitwiseCopyable {
-  /// Values as in Gadgetbridge. Another program uses female 0 and male 1; no capture shows which is right.
+  /// Values as in Gadgetbridge. Another program uses 0 for female and 1 for male; no capture shows which
+  /// program is right.
   public struct Gender: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt8
     public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -91,7 +94,7 @@ public struct RingPreferences: Hashable, Sendable, BitwiseCopyable {
 
 /// Settings of the automatic heart-rate measurement. Ring protocol, section 3, 0x16; one byte each.
 ///
-/// Some firmware resets them at midnight: write them again after connecting.
+/// Some firmware versions reset the settings at midnight, so write them after each connection.
 public struct RingHeartRateLogSettings: Hashable, Sendable, BitwiseCopyable {
   public var isEnabled: Bool
   /// Measurement interval in minutes. The vendor's app permits multiples of 5 up to 60.
@@ -102,7 +105,7 @@ public struct RingHeartRateLogSettings: Hashable, Sendable, BitwiseCopyable {
   public var lowAlarm: UInt8 = 0
   /// Threshold of the high alarm in beats per minute; 0 if absent.
   public var highAlarm: UInt8 = 0
-  /// Byte that turns the alarms on or off, not interpreted; 0 if absent.
+  /// Alarm on/off byte, not interpreted; 0 if absent.
   public var alarmSwitch: UInt8 = 0
 
   public init(isEnabled: Bool, intervalMinutes: UInt8) {
@@ -111,16 +114,17 @@ public struct RingHeartRateLogSettings: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Sensors that a ring can measure automatically at intervals; each has a switch. Ring protocol, section 3.
+/// Sensors that a ring can measure automatically at intervals. Each can be switched on and off. Ring
+/// protocol, section 3.
 public enum RingAutomaticSensor: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterable {
   case spO2 = 0x2C
   case stress = 0x36
   case heartRateVariability = 0x38
-  /// Frames of this sensor have a 3 before the action.
+  /// Frames of this sensor have a byte 3 before the action.
   case temperature = 0x3A
 }
 
-/// The switch of an automatic measurement.
+/// On/off setting of an automatic measurement.
 public struct RingAutomaticMeasurement: Hashable, Sendable, BitwiseCopyable {
   public let sensor: RingAutomaticSensor
   public let isEnabled: Bool
@@ -131,7 +135,7 @@ public struct RingAutomaticMeasurement: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Settings whose record layouts are not published: they can be read and deleted, and their replies are not
+/// Settings whose record layouts are not published. They can be read and deleted, but their replies are not
 /// decoded. Ring protocol, section 3.
 public enum RingSetting: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterable {
   case display = 0x05
@@ -141,32 +145,32 @@ public enum RingSetting: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterabl
   case menstruation = 0x2B
 }
 
-/// Byte 1 of the frames of settings.
+/// Action of a setting: byte 1 of its frames.
 public enum RingSettingAction: UInt8, Hashable, Sendable, BitwiseCopyable {
   case read = 1
   case write = 2
   case delete = 3
 }
 
-/// Kind of a measurement on demand. Ring protocol, section 3, 0x69.
+/// Kind of measurement on demand. Ring protocol, section 3, 0x69.
 public struct RingMeasurement: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }
 
   /// The result is in beats per minute.
   public static let heartRate = RingMeasurement(rawValue: 1)
-  /// No known ring has hardware for it.
+  /// Not supported by the hardware of any known ring.
   public static let bloodPressure = RingMeasurement(rawValue: 2)
   /// The result is in percent.
   public static let spO2 = RingMeasurement(rawValue: 3)
   public static let fatigue = RingMeasurement(rawValue: 4)
   public static let healthCheck = RingMeasurement(rawValue: 5)
   public static let realtimeHeartRate = RingMeasurement(rawValue: 6)
-  /// No known ring has hardware for it.
+  /// Not supported by the hardware of any known ring.
   public static let electrocardiogram = RingMeasurement(rawValue: 7)
   /// The result is 0 to 100.
   public static let stress = RingMeasurement(rawValue: 8)
-  /// No known ring has hardware for it.
+  /// Not supported by the hardware of any known ring.
   public static let bloodSugar = RingMeasurement(rawValue: 9)
   /// The result is in milliseconds.
   public static let heartRateVariability = RingMeasurement(rawValue: 10)
@@ -174,8 +178,8 @@ public struct RingMeasurement: RawRepresentable, Hashable, Sendable, BitwiseCopy
 
 /// Action of a measurement on demand. Ring protocol, section 3, 0x69.
 ///
-/// To start a measurement, the vendor's app sends `start0` for the heart rate and `start25` for the others;
-/// `start` works, too.
+/// To start a measurement, the vendor's app sends `start0` for the heart rate and `start25` for other kinds;
+/// `start` also works.
 public struct RingMeasurementAction: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -183,7 +187,7 @@ public struct RingMeasurementAction: RawRepresentable, Hashable, Sendable, Bitwi
   public static let start0 = RingMeasurementAction(rawValue: 0)
   public static let start = RingMeasurementAction(rawValue: 1)
   public static let pause = RingMeasurementAction(rawValue: 2)
-  /// Keeps a measurement alive; without it, the measurement ends after a minute.
+  /// Keeps a measurement alive. Otherwise, it ends after a minute.
   public static let resume = RingMeasurementAction(rawValue: 3)
   public static let stop = RingMeasurementAction(rawValue: 4)
   public static let start25 = RingMeasurementAction(rawValue: 0x25)
@@ -197,7 +201,7 @@ public enum RingSportAction: UInt8, Hashable, Sendable, BitwiseCopyable {
   case end = 4
 }
 
-/// Kind of a workout. Ring protocol, section 3, 0x77.
+/// Kind of workout. Ring protocol, section 3, 0x77.
 public struct RingSport: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }

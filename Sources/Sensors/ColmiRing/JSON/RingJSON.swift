@@ -4,7 +4,7 @@ import Physiology
 
 // MARK: - Requests
 
-/// JSON keys of host data. The keys are a stable interface.
+/// JSON keys of the data that a host sends. The keys are a stable interface.
 extension FieldList {
   mutating func members(of sent: RingSentFrame) {
     switch sent {
@@ -115,12 +115,12 @@ extension FieldList {
       kind("bigDataRequest")
       member("dataId", message.id)
       member("payload", hex: message.payload)
-      // The checksum of an empty payload is constant, so it is omitted.
+      // The checksum of an empty payload is constant and is omitted.
       if !message.payload.isEmpty { member("crc16", message.checksum.upperCaseText) }
     }
   }
 
-  /// Adds the kind: an identifier for programs, and a title for display.
+  /// Adds the kind: an identifier for programs and a title for display.
   mutating func kind(_ kind: String, _ title: String? = nil) {
     member("kind", kind, .none, words: title ?? Field.words(of: kind))
   }
@@ -216,12 +216,12 @@ extension RingSetting {
 }
 
 extension UInt8 {
-  /// Hexadecimal with prefix: `0x0a`.
+  /// Hexadecimal number with prefix: `0x0a`.
   var digits: String { "0x" + hexadecimal(self) }
 }
 
 extension UInt16 {
-  /// Hexadecimal as used for checksums: `0x6F99`.
+  /// Checksum in hexadecimal: `0x6F99`.
   fileprivate var upperCaseText: String {
     let digits = String(self, radix: 16, uppercase: true)
     return "0x" + String(repeating: "0", count: 4 - digits.count) + digits
@@ -230,7 +230,7 @@ extension UInt16 {
 
 /// Formats seconds since 1970 as a date and a time of day.
 struct CivilTime {
-  /// The formatted time: `2025-12-11T22:54:17`.
+  /// Formatted time: `2025-12-11T22:54:17`.
   let text: String
 
   init(_ timestamp: UInt32) {
@@ -306,7 +306,7 @@ extension FieldList {
     }
   }
 
-  /// Adds replies that consist of numbers.
+  /// Adds the members of replies that consist of numbers.
   private mutating func members(ofNumbers reply: RingReply) {
     switch reply {
     case .goals(let goals):
@@ -606,7 +606,7 @@ extension FieldList {
     member(readings: day.readings)
   }
 
-  /// Adds a day of interval temperatures, combined from its packets.
+  /// Adds the temperatures of a day, combined from several packets.
   package mutating func members(of log: RingIntervalTemperatureLog) {
     kind("intervalTemperatureLog")
     member("daysAgo", log.daysAgo)
@@ -615,7 +615,7 @@ extension FieldList {
     if !log.isComplete { member("complete", false) }
   }
 
-  /// Adds readings as pairs: minute of the day, degrees Celsius.
+  /// Adds readings as pairs of minute of the day and degrees Celsius.
   private mutating func member(readings: [RingTemperatureDay.Reading]) {
     member(
       "readings",
@@ -629,7 +629,7 @@ extension FieldList {
       })
   }
 
-  /// Adds a description of how the pieces of messages were reassembled.
+  /// Adds a description of how messages were reassembled from notifications.
   mutating func members(ofReassembly events: [RingBigDataReassembler.Event]) {
     let messages = events.compactMap { event -> RingBigData? in
       switch event {

@@ -5,7 +5,7 @@ package import JSONText
 /// log, or the pieces of a big data message.
 package struct RingTranscript: Hashable, Sendable {
   package enum Channel: String, Hashable, Sendable {
-    /// Frames of 16 bytes.
+    /// Frames of 16 bytes on the command channel.
     case uart
     case bigData = "bigdata"
   }
@@ -15,10 +15,10 @@ package struct RingTranscript: Hashable, Sendable {
     case ringToHost = "ring->host"
   }
 
-  /// The reason why the packets have no single object.
+  /// Reason why the packets cannot be decoded to a single object.
   package enum Failure: Error, Hashable, Sendable, CustomStringConvertible {
     case noPackets
-    /// Several frames that do not form a log.
+    /// Several frames that are not a log.
     case severalFrames
 
     package var description: String {
@@ -29,11 +29,11 @@ package struct RingTranscript: Hashable, Sendable {
     }
   }
 
-  /// Level of detail of the output for a big data message in several pieces.
+  /// Level of detail for a big data message in several pieces.
   package enum Detail: Hashable, Sendable {
-    /// A description of the reassembly.
+    /// Description of the reassembly.
     case reassembly
-    /// The contents of the messages, one object each.
+    /// Contents of the messages, one object each.
     case contents
   }
 
@@ -47,12 +47,12 @@ package struct RingTranscript: Hashable, Sendable {
     self.packets = packets
   }
 
-  /// Creates a transcript of a single value from a log; `nil` for a value that is not a ring's, or is a piece
-  /// of a message.
+  /// Creates a transcript of a single value in a packet log; `nil` if the value is not a ring's or is only a
+  /// piece of a message.
   ///
   /// - Parameters:
-  ///   - uuid: UUID of the characteristic. If it is `nil`, the checksum identifies a ring's values.
-  ///   - direction: direction of the packets if the characteristic does not determine it.
+  ///   - uuid: UUID of the characteristic. If `nil`, a ring's values are recognised by their checksum.
+  ///   - direction: direction of the packets, used if the characteristic does not determine it.
   package init?(_ value: Span<UInt8>, of uuid: BluetoothUUID?, _ direction: Direction) {
     let packet = value.indices.map { value[$0] }
     let message = try? RingBigData(parsing: value)
@@ -69,7 +69,7 @@ package struct RingTranscript: Hashable, Sendable {
     }
   }
 
-  /// Creates a transcript of packets of a characteristic; `nil` if it is not a ring's.
+  /// Creates a transcript of packets of a characteristic; `nil` if the characteristic is not a ring's.
   package init?(_ packets: [[UInt8]], of uuid: BluetoothUUID) {
     switch uuid {
     case RingUUID.commandWrite: self.init(channel: .uart, direction: .hostToRing, packets: packets)
@@ -80,7 +80,7 @@ package struct RingTranscript: Hashable, Sendable {
     }
   }
 
-  /// The decoded packets for display, on one line if they fit: `Ring battery: level 78 %, not charging`.
+  /// Decoded packets for display, on one line if they fit: `Ring battery: level 78 %, not charging`.
   package var field: Field? {
     guard var members = (try? objects())?.first?.fields, let title = members.first?.words else { return nil }
     guard direction == .ringToHost else {
@@ -95,7 +95,7 @@ package struct RingTranscript: Hashable, Sendable {
     for object in try objects(detail) { line.objectLine { $0.members(object.fields) } }
   }
 
-  /// Decodes the packets into one object for each frame, log or message.
+  /// Returns the decoded packets, with one object per frame, log or message.
   package func objects(_ detail: Detail = .reassembly) throws(Failure) -> [FieldList] {
     guard let first = packets.first else { throw .noPackets }
     switch (channel, direction) {
@@ -125,7 +125,7 @@ package struct RingTranscript: Hashable, Sendable {
     }
   }
 
-  /// Whether the packet is unsolicited, and can therefore arrive between a request and its reply.
+  /// Returns whether the packet is unsolicited and can therefore arrive between a request and its reply.
   private func isUnasked(_ packet: [UInt8]) -> Bool {
     guard let frame = try? RingFrame(validating: packet.span) else { return false }
     return switch try? RingReply(decoding: frame) {
@@ -159,7 +159,7 @@ package struct RingTranscript: Hashable, Sendable {
     } else if kind != .activity, let log = dayLog(kind) {
       fields.members(of: log)
     } else {
-      // The log's header, which gives the frames their meaning, is missing.
+      // The log's header, which defines the meaning of the frames, is missing.
       fields.members(of: RingReply.log(kind))
       fields.member("frames") { list in
         for packet in packets where packet[0] == kind.rawValue { list.hex(packet.span.extracting(1..<15)) }
@@ -170,7 +170,7 @@ package struct RingTranscript: Hashable, Sendable {
 
   private func activityLog() -> RingActivityLog? {
     var assembler = RingActivityLogAssembler()
-    // Process the header first: the log can complete without it, but then lacks its unit.
+    // Process the header first. The log can complete without the header, but then lacks its unit.
     for packet in packets.filter({ $0[1] == 0xF0 }) + packets.filter({ $0[1] != 0xF0 }) {
       guard let frame = try? RingFrame(validating: packet.span) else { continue }
       if case .complete(let log) = assembler.receive(frame) { return log }
@@ -228,7 +228,7 @@ package struct RingTranscript: Hashable, Sendable {
     return events.map { Self.fields(of: $0, direction) }
   }
 
-  /// Decodes the contents of a big data message, or describes its error.
+  /// Returns the decoded contents of a big data message, or a description of its error.
   package static func fields(of event: RingBigDataReassembler.Event, _ direction: Direction) -> FieldList {
     var fields = FieldList()
     do throws(RingBigDataError) {
@@ -251,8 +251,9 @@ extension JSONLine {
 }
 
 extension FieldList {
-  /// Returns the fields that `body` appends, or the error that it throws. `body` must throw before it
-  /// appends.
+  /// Returns the fields that `body` appends, or the error that it throws.
+  ///
+  /// - Parameter body: must throw before it appends anything.
   static func validating(_ body: (inout FieldList) throws(WireError) -> Void) -> FieldList {
     var fields = FieldList()
     do throws(WireError) { try body(&fields) } catch { fields.invalid(error) }

@@ -1,12 +1,12 @@
 import BLEWire
 
-/// Result of passing a frame to a log's assembler.
+/// Result of processing a frame in a log's assembler.
 public enum RingLogStep<Log: Sendable>: Sendable {
-  /// The frame is part of the log, which is still incomplete.
+  /// The frame belongs to the log, which is still incomplete.
   case incomplete
-  /// The frame completed the log. Later frames are `foreign`.
+  /// The frame completed the log. The result for later frames is `foreign`.
   case complete(Log)
-  /// The frame does not belong to the log; rings send unsolicited frames at any time.
+  /// The frame does not belong to the log. Rings send unsolicited frames at any time.
   case foreign
   /// An identical frame was received before.
   case repeated
@@ -20,17 +20,17 @@ public enum RingLogStep<Log: Sendable>: Sendable {
 
 extension RingLogStep: Equatable where Log: Equatable {}
 
-/// Reason for rejecting a frame of a log.
+/// Reason why a frame of a log is rejected.
 public enum RingLogError: Error, Hashable, Sendable, BitwiseCopyable {
   /// Invalid number of frames.
   case frameCount(UInt8)
   /// Invalid interval between samples, in minutes.
   case interval(UInt8)
-  /// The index of a frame or record is not below the announced number.
+  /// The index of a frame or record is not below the announced count.
   case index(UInt8, count: Int)
-  /// The frame echoes another request.
+  /// The frame echoes the day of another request.
   case otherDay(RingDayLog.Day)
-  /// The number of records in a record differs from that in the header or in earlier records.
+  /// The number of records in a record differs from the number in the header or in earlier records.
   case recordCount(UInt8, announced: Int)
 }
 
@@ -47,18 +47,18 @@ extension RingLogError: CustomStringConvertible {
   }
 }
 
-/// Event counts of an assembler.
+/// Numbers of events in an assembler.
 public struct RingLogCounters: Hashable, Sendable, BitwiseCopyable {
   public private(set) var foreign = 0
   public private(set) var repeated = 0
-  /// Number of frames received again with different bytes. The later ones are used, because today's log
-  /// grows.
+  /// Number of frames that were received again with different bytes. The later bytes are used, because
+  /// today's log grows.
   public fileprivate(set) var changed = 0
   public fileprivate(set) var rejected = 0
   /// Number of logs abandoned because another one began.
   public fileprivate(set) var restarted = 0
 
-  /// Counts a result, and returns it.
+  /// Counts a result and returns it.
   fileprivate mutating func counting<Log>(_ step: RingLogStep<Log>) -> RingLogStep<Log> {
     switch step {
     case .foreign: foreign += 1
@@ -71,7 +71,7 @@ public struct RingLogCounters: Hashable, Sendable, BitwiseCopyable {
 }
 
 extension RingFrame {
-  /// Returns the result for a frame that ends the log before it began, or that does not belong to the log;
+  /// Returns the result of a frame that does not belong to the log, or that reports an error or missing data;
   /// `nil` for a frame of the log.
   fileprivate func opening<Log>(ofLog opcode: UInt8, isFinished: inout Bool) -> RingLogStep<Log>? {
     guard !isFinished else { return .foreign }
@@ -88,34 +88,34 @@ extension RingFrame {
 
 // MARK: - Values of a day
 
-/// Samples of one day at equal intervals, from midnight by the ring's clock.
+/// Samples of one day at equal intervals, from midnight on the ring's clock.
 ///
 /// Ring protocol, section 3, 0x15 (beats per minute), 0x37 (0 to 100), 0x39 (milliseconds), 0x7A (unknown).
 public struct RingDayLog: Hashable, Sendable {
-  /// The day, as the ring echoes it from the request.
+  /// Day of the log. The ring echoes it from the request.
   public enum Day: Hashable, Sendable, BitwiseCopyable {
-    /// Heart rate: seconds since 1970, if the ring's clock is read as UTC. The value in the request selects
-    /// the day, and is echoed unchanged, including the time of day.
+    /// Day of a heart-rate log: seconds since 1970, with the ring's clock interpreted as UTC. The ring echoes
+    /// the value of the request unchanged, including the time of day.
     case timestamp(UInt32)
-    /// The day for all other logs.
+    /// Day of any other log.
     case daysAgo(UInt8)
   }
 
   public let kind: RingLogKind
-  /// Number of frames as announced, including the header.
+  /// Number of frames announced in the header, including the header.
   public let frameCount: Int
   public let intervalMinutes: Int
-  /// The requested day as echoed; `nil` if the frame with the echo is missing.
+  /// The requested day, as echoed; `nil` if the frame with the echo is missing.
   public let day: Day?
-  /// One byte for each slot, 0 if there is no sample. Slots after the current time, and slots of missing
-  /// frames, are 0 or stale.
+  /// One byte per slot; 0 if there is no sample. Slots in the future and slots of missing frames are 0 or
+  /// stale.
   public let samples: [UInt8]
   /// Numbers of missing frames; empty if the log is complete.
   public let missingFrames: [Int]
 
   public var isComplete: Bool { missingFrames.isEmpty }
 
-  /// Slots that have a sample.
+  /// Slots with a sample.
   public var entries: [Entry] {
     samples.indices.filter { samples[$0] != 0 }.map { Entry(slot: $0, value: samples[$0]) }
   }
@@ -131,12 +131,12 @@ public struct RingDayLog: Hashable, Sendable {
   }
 }
 
-/// Assembles a day's log from its frames, which may arrive in any order and repeatedly.
+/// Assembles a day's log from its frames. Frames may arrive in any order and more than once.
 ///
 /// Frame 0 is a header: byte 2 is the number of frames, including itself, and byte 3 the interval in minutes.
-/// Frame 1 begins with the echo of the request (four bytes little-endian for the heart rate, else one); each
-/// other frame has 13 samples. An incomplete log stays open until the caller's timer calls `finish`, which
-/// returns the part received. Pass every frame of the channel; frames of other logs are ignored.
+/// Frame 1 begins with the echo of the request (four bytes little-endian for the heart rate, otherwise one
+/// byte). All later frames have 13 samples. An incomplete log stays open until the caller calls `finish`
+/// after a timeout. Pass all frames of the channel; frames of other logs are ignored.
 public struct RingDayLogAssembler: Sendable {
   private static let frameSampleByteCount = 13
   /// Maximum number of frames. Byte 1 is the frame number; 0xFF means that there is no log.
@@ -144,8 +144,7 @@ public struct RingDayLogAssembler: Sendable {
 
   public let kind: RingLogKind
   public private(set) var counters = RingLogCounters()
-  /// Whether the frame with the highest number was received. If the log is still open, frames were lost and
-  /// will not arrive.
+  /// Whether the frame with the highest number was received. If the log is still open then, frames were lost.
   public var hasLastFrame: Bool { header.map { received[$0.frameCount - 1] } ?? false }
   /// Whether the log has begun and is incomplete.
   public var isOpen: Bool { !isFinished && received.contains(true) }
@@ -156,7 +155,7 @@ public struct RingDayLogAssembler: Sendable {
   private var isFinished = false
   /// Whether each frame was received, by frame number.
   private var received = [Bool](repeating: false, count: maximumFrameCount)
-  /// Samples of all frames: 13 bytes per frame, starting with frame 1.
+  /// Samples of all frames: 13 bytes per frame, from frame 1.
   private var octets = [UInt8](repeating: 0, count: (maximumFrameCount - 1) * frameSampleByteCount)
 
   private struct Header: Hashable {
@@ -164,10 +163,11 @@ public struct RingDayLogAssembler: Sendable {
     let intervalMinutes: Int
   }
 
+  /// Creates an assembler for one log.
+  ///
   /// - Parameters:
-  ///   - kind: any but `activity`, whose log has another form.
-  ///   - day: the requested day, by which the reply to another request is detected; `nil` accepts the first
-  ///     reply.
+  ///   - kind: kind of log; not `activity`, whose log has another form.
+  ///   - day: the requested day. Replies for another day are rejected. `nil` accepts the first reply.
   public init(_ kind: RingLogKind, day: RingDayLog.Day? = nil) {
     precondition(kind != .activity, "the activity log has records, not slots")
     self.kind = kind
@@ -179,8 +179,7 @@ public struct RingDayLogAssembler: Sendable {
     return counters.counting(step)
   }
 
-  /// Stops waiting, and returns the incomplete log; `nil` if not even a header was received or the log was
-  /// complete.
+  /// Ends the log and returns its received part; `nil` if no frame was received or the log was complete.
   public mutating func finish() -> RingDayLog? {
     guard isOpen else { return nil }
     isFinished = true
@@ -244,8 +243,8 @@ public struct RingDayLogAssembler: Sendable {
     return .timestamp(timestamp)
   }
 
-  /// Starts again after a different header, which means that the ring began another log. The frames so far
-  /// belong to the previous log.
+  /// Starts again after a different header, with which the ring began another log. Earlier frames belong to
+  /// the previous log.
   private mutating func restart() {
     counters.restarted += 1
     day = nil
@@ -265,7 +264,7 @@ public struct RingDayLogAssembler: Sendable {
     guard let header else { return nil }
     let echoByteCount = kind == .heartRate ? 4 : 1
     let end = (header.frameCount - 1) * Self.frameSampleByteCount
-    // The last frame has more samples than a day has slots.
+    // The last frame has room for more samples than there are slots.
     let count = min(1440 / header.intervalMinutes, end - echoByteCount)
     return RingDayLog(
       kind: kind, frameCount: header.frameCount, intervalMinutes: header.intervalMinutes, day: day,
@@ -279,17 +278,17 @@ public struct RingDayLogAssembler: Sendable {
 /// Activity in one slot of a day. Ring protocol, section 3, 0x43.
 public struct RingActivityRecord: Hashable, Sendable, BitwiseCopyable {
   public let date: RingLogDate
-  /// Number of the 15-minute slot from midnight by the ring's clock, 0 to 95. All captures have hourly sums,
+  /// Number of the 15-minute slot after midnight on the ring's clock, 0 to 95. All captures have hourly sums,
   /// at multiples of 4.
   public let slot: UInt8
   /// Index of the record, from 0.
   public let index: UInt8
-  /// Energy, in the log's unit.
+  /// Energy in the log's unit.
   public let calories: UInt16
   public let steps: UInt16
   public let distanceMeters: UInt16
 
-  /// Minutes from midnight; `nil` if the slot is out of range.
+  /// Start in minutes after midnight; `nil` if the slot is out of range.
   public var startMinute: Int? { slot < 96 ? Int(slot) * 15 : nil }
 
   init(_ bytes: Span<UInt8>) {
@@ -305,13 +304,13 @@ public struct RingActivityRecord: Hashable, Sendable, BitwiseCopyable {
 /// A day's activity. Slots without activity are omitted. Ring protocol, section 3, 0x43.
 public struct RingActivityLog: Hashable, Sendable {
   public enum CalorieUnit: Hashable, Sendable, BitwiseCopyable {
-    /// Units of ten small calories: 100 per kilocalorie.
+    /// Units of ten small calories; 100 units are a kilocalorie.
     case tenCalories
-    /// The unit is unknown: the flag is not 1.
+    /// Unknown unit: the flag is not 1.
     case unknown(flag: UInt8)
   }
 
-  /// Number of records according to the header or, without a header, to the records.
+  /// Number of records according to the header, otherwise according to the records.
   public let recordCount: Int
   /// Unit of the calories; `nil` if no header was received.
   public let calorieUnit: CalorieUnit?
@@ -329,25 +328,25 @@ public struct RingActivityLog: Hashable, Sendable {
   }
 }
 
-/// Assembles a day's activity from its frames, which may arrive in any order and repeatedly.
+/// Assembles a day's activity from its frames. Frames may arrive in any order and more than once.
 ///
 /// The header is `43 F0`, number of records, flag of the unit. Each record has its index and the number of
 /// records, little-endian counters, and its date as binary-coded decimals. If the header is lost or arrives
 /// last, the log completes without it and has no unit. As with `RingDayLogAssembler`, an incomplete log stays
-/// open until the caller's timer calls `finish`.
+/// open until the caller calls `finish` after a timeout.
 public struct RingActivityLogAssembler: Sendable {
-  /// Maximum number of records, because the number is stored in one byte.
+  /// Maximum number of records. The number is stored in one byte.
   private static let maximumRecordCount = 0xFF
 
   public private(set) var counters = RingLogCounters()
-  /// Whether the record with the highest index was received. If the log is still open, some records were
+  /// Whether the record with the highest index was received. If the log is still open then, records were
   /// lost.
   public var hasLastRecord: Bool { count.map { $0 > 0 && records[$0 - 1] != nil } ?? false }
   /// Whether the log has begun and is incomplete.
   public var isOpen: Bool { !isFinished && count != nil }
 
   private var header: Header?
-  /// Number of records according to the header or, without a header, to the first record.
+  /// Number of records according to the header, otherwise according to the first record.
   private var count: Int?
   private var isFinished = false
   /// Records by index.
@@ -365,7 +364,7 @@ public struct RingActivityLogAssembler: Sendable {
     return counters.counting(step)
   }
 
-  /// Stops waiting, and returns the incomplete log; `nil` if nothing was received or the log was complete.
+  /// Ends the log and returns its received part; `nil` if nothing was received or the log was complete.
   public mutating func finish() -> RingActivityLog? {
     guard isOpen else { return nil }
     isFinished = true
@@ -379,7 +378,7 @@ public struct RingActivityLogAssembler: Sendable {
       return opening
     }
     switch frame.bytes[1] {
-    // 0xF0 cannot be a year, because binary-coded decimals have no nibble above 9.
+    // 0xF0 cannot be a year, because the year is a binary-coded decimal.
     case 0xF0: return take(header: Header(recordCount: frame.bytes[2], flag: frame.bytes[3]))
     default: return take(RingActivityRecord(frame.bytes), of: frame.bytes[6])
     }
@@ -407,7 +406,7 @@ public struct RingActivityLogAssembler: Sendable {
     return .incomplete
   }
 
-  /// Starts again after a different header, which means that the ring began another log.
+  /// Starts again after a different header, with which the ring began another log.
   private mutating func restart() {
     counters.restarted += 1
     for index in records.indices { records[index] = nil }
@@ -433,7 +432,8 @@ public struct RingActivityLogAssembler: Sendable {
 // MARK: - Temperature
 
 /// One packet of a day's temperatures: days ago, interval, number of packets, index, then little-endian
-/// hundredths of a degree Celsius, 0 for none. Ring protocol, section 4.4, 0x77; not confirmed by a capture.
+/// hundredths of a degree Celsius, 0 for no value. Ring protocol, section 4.4, 0x77; not confirmed by a
+/// capture.
 public struct RingIntervalTemperaturePacket: Hashable, Sendable {
   public let daysAgo: UInt8
   public let intervalMinutes: UInt8
@@ -462,7 +462,7 @@ public struct RingIntervalTemperaturePacket: Hashable, Sendable {
 public struct RingIntervalTemperatureLog: Hashable, Sendable {
   public let daysAgo: UInt8
   public let intervalMinutes: Int
-  /// Readings that have a value. The time of readings after a missing packet is unknown, so they are omitted.
+  /// Readings with a value. Readings after a missing packet are omitted, because their time is unknown.
   public let readings: [RingTemperatureDay.Reading]
   /// Indices of missing packets; empty if the log is complete.
   public let missingPackets: [Int]
@@ -470,10 +470,9 @@ public struct RingIntervalTemperatureLog: Hashable, Sendable {
   public var isComplete: Bool { missingPackets.isEmpty }
 }
 
-/// Assembles a day's temperatures. Each packet needs its own request; `nextPacket` is the one to request
-/// next.
+/// Assembles a day's temperatures. Each packet must be requested separately; request `nextPacket` next.
 ///
-/// If a ring sends the same packet again, there is no progress: stop when the result is `repeated`.
+/// If the result is `repeated`, stop: the ring sends the same packet again.
 public struct RingIntervalTemperatureAssembler: Sendable {
   public let daysAgo: UInt8
   public private(set) var counters = RingLogCounters()
@@ -502,7 +501,7 @@ public struct RingIntervalTemperatureAssembler: Sendable {
     return counters.counting(step)
   }
 
-  /// Stops waiting, and returns the incomplete log; `nil` if nothing was received or the log was complete.
+  /// Ends the log and returns its received part; `nil` if nothing was received or the log was complete.
   public mutating func finish() -> RingIntervalTemperatureLog? {
     guard !isFinished, header != nil else { return nil }
     isFinished = true
