@@ -1,19 +1,19 @@
 import BLESensors
 import BLEWire
 
-/// Computes the revolutions of a bicycle's wheel and crank from one measurement to the next.
+/// Computes revolutions of a bicycle's wheel and crank from one measurement to the next.
 ///
-/// The sensor's counts and times are checked. The sensor restarted, or the wheel rolled back, if a count
-/// grows faster than a wheel or crank can turn, goes back, or has a time that disagrees with the time of
-/// arrival. There is then no rate; the step is counted as a restart, and the next step starts from the new
-/// count.
+/// The sensor's counts and times are checked for plausibility. A step is a restart if the count grows faster
+/// than a wheel or crank can turn, if the count goes back, or if its time disagrees with the time of arrival.
+/// The sensor then restarted, or the wheel rolled back. The step has no rate, and the next step starts from
+/// the new count.
 public struct CyclingPace: Sendable {
   /// Change of one counter since the previous measurement.
   public struct Step: Hashable, Sendable {
     /// Revolutions per minute. `nil` if there was no revolution, after a restart, and after a silence in
-    /// which the sensor's clock, which wraps every 64 s, may have wrapped.
+    /// which the sensor's clock may have wrapped (every 64 s).
     public fileprivate(set) var perMinute: Double?
-    /// Revolutions; `nil` if unknown.
+    /// Number of revolutions; `nil` if unknown.
     public fileprivate(set) var turns: Int?
     /// Whether the count or its time restarted or went back.
     public fileprivate(set) var isRestart = false
@@ -26,8 +26,9 @@ public struct CyclingPace: Sendable {
 
   public init() {}
 
-  /// - Returns: steps of the wheel and of the crank; `nil` for a counter that the measurement does not
-  ///   contain.
+  /// Returns the changes of both counters since the previous measurement.
+  ///
+  /// - Returns: steps of the wheel and of the crank; `nil` for a counter that is not in the measurement.
   public mutating func step(_ sample: CyclingSample) -> (wheel: Step?, crank: Step?) {
     let measurement = sample.measurement
     let wheel = measurement.wheel.map {
@@ -40,6 +41,8 @@ public struct CyclingPace: Sendable {
     return (wheel, crank)
   }
 
+  /// Computes the rates of a measurement.
+  ///
   /// - Returns: revolutions per minute of the wheel and of the crank, as in `Step`.
   public mutating func take(_ sample: CyclingSample) -> (wheel: Double?, crank: Double?) {
     let (wheel, crank) = step(sample)
@@ -47,20 +50,19 @@ public struct CyclingPace: Sendable {
   }
 }
 
-/// One counter of a cycling sensor, with the time of its last revolution.
+/// Counter of a cycling sensor, with the time of the last revolution.
 private struct TurnCounter: Sendable {
   private struct State {
     var count: Int64
     var ticks: UInt16
     var time: ReceiveTime
-    /// Time at which `ticks` was first received.
+    /// Time at which the current `ticks` was first received.
     var turnedAt: ReceiveTime
   }
 
-  /// Maximum silence in seconds. After a longer one, the sensor's clock may have wrapped.
+  /// Maximum silence in seconds. During a longer silence, the sensor's clock may wrap.
   private static let horizon = 60.0
-  /// Maximum delay in seconds, both of a measurement on the link and of the sensor's notification of a
-  /// revolution.
+  /// Maximum delay in seconds, for a measurement on the link and for a revolution in the sensor.
   private static let slack = 10.0
   /// Period of the sensor's clock, in seconds.
   private static let ticksWrap = 64.0
@@ -89,8 +91,8 @@ private struct TurnCounter: Sendable {
       step.turns = most < Double(wrap) ? 0 : nil
       return step
     }
-    // In a long silence, the count itself may have wrapped. If the kernel's clock was set back, nothing is
-    // known.
+    // In a long silence, the count itself may wrap. If the kernel's clock was set back, the silence is
+    // unknown.
     guard most < Double(wrap), silence >= 0 else { return step }
     guard Double(turns) <= most else {
       step.isRestart = true
@@ -101,11 +103,11 @@ private struct TurnCounter: Sendable {
       step.turns = Int(turns)
       return step
     }
-    // Seconds by the sensor's clock, with the number of wraps that is closest to the time of arrival.
+    // Elapsed seconds on the sensor's clock, with the number of wraps that best matches the time of arrival.
     var seconds = Double(ticks &- before.ticks) / 1024
     seconds += ((elapsed - seconds) / Self.ticksWrap).rounded() * Self.ticksWrap
     if turns > 0, !hasNewTime {
-      // Some sensors count a revolution in one measurement and report its time in the next.
+      // Some sensors report a revolution in one measurement and its time in the next measurement.
       last?.count = before.count
       last?.turnedAt = before.turnedAt
       return step

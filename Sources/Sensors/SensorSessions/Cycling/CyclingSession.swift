@@ -3,7 +3,7 @@ public import BLESensors
 import BLEStack
 public import BLEWire
 
-/// A measurement of a cycling sensor, with its receive time.
+/// Measurement of a cycling sensor, with its receive time.
 public struct CyclingSample: NotificationSample {
   public let time: ReceiveTime
   public let measurement: CyclingSpeed
@@ -18,7 +18,7 @@ public struct CyclingSample: NotificationSample {
   }
 }
 
-/// A connected cycling sensor for wheel, crank or both, and its stream of measurements.
+/// Connected cycling sensor for wheel, crank or both, and its stream of measurements.
 ///
 /// Cycling Speed and Cadence Service 1.0.
 public struct CyclingSession: SensorSession {

@@ -3,11 +3,11 @@ public import BLELinux
 import BLEStack
 import BLEWire
 
-/// Copies every packet, in both directions, into a ring buffer that a log writer drains.
+/// Copies every packet in both directions into a ring buffer, from which a log writer reads.
 public final class CapturingTransport: PacketTransport {
   /// Handling of keys in the logged packets.
   public enum Keys: Hashable, Sendable {
-    /// Replaced with zeros.
+    /// Keys are replaced with zeros.
     case concealed
     case logged
   }
@@ -17,12 +17,14 @@ public final class CapturingTransport: PacketTransport {
   private let ring: PacketQueue
   private let wake: WakeEvent?
 
+  /// Creates a transport around another transport.
+  ///
   /// - Parameters:
   ///   - inner: the transport that carries the packets.
-  ///   - ring: receives complete packets with their H4 type byte, tagged with the raw value of the direction. A
-  ///     full ring buffer drops and counts packets.
+  ///   - ring: receives complete packets with their H4 type byte, tagged with the raw value of the direction.
+  ///     A full ring buffer drops and counts packets.
   ///   - wake: signalled when the ring buffer has data.
-  ///   - keys: `logged` to keep keys; every reader of the log can then decrypt the device's links.
+  ///   - keys: `logged` to log keys. Anyone who can read the log can then decrypt the device's links.
   public init(
     _ inner: any PacketTransport, into ring: PacketQueue, waking wake: WakeEvent? = nil,
     keys: Keys = .concealed

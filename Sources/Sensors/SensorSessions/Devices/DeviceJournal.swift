@@ -17,7 +17,7 @@ public final class DeviceJournal: AdapterHook {
   private let devices: KnownDevices
   private let warn: @Sendable (String) -> Void
   private let names = Mutex(RecentTable<DeviceAddress, String>(limit: names.count))
-  /// The last of the writing tasks; each waits for the previous one.
+  /// The last write task. Each task waits for the previous task.
   private let writing = Mutex<Task<Void, Never>?>(nil)
 
   /// - Parameters:
@@ -47,7 +47,7 @@ public final class DeviceJournal: AdapterHook {
     avoidance.change(&request)
     let connection = try await link(request)
     if let known {
-      // If the name differs, the attributes belong to another device or to other firmware.
+      // If the name differs, the stored attributes belong to another device or to other firmware.
       let isOther = known.isNamedOtherwise(name(of: peer))
       await connection.recall(
         isOther ? nil : known.discovery, firmware: known.firmwareRevision, not: suspects)
@@ -86,7 +86,7 @@ public final class DeviceJournal: AdapterHook {
     return await Task.detached { [devices] in devices.device(at: peer) }.value
   }
 
-  /// The name from the last scan.
+  /// Returns the device's name from the last scan.
   private func name(of peer: DeviceAddress) -> String? { names.withLock { $0[peer] } }
 
   /// Stores the name from a scan for a known device, even if the link is short.
@@ -123,6 +123,6 @@ public final class DeviceJournal: AdapterHook {
     }
   }
 
-  /// Waits until everything is written.
+  /// Waits until all queued information is written.
   private func finish() async { await writing.withLock { $0 }?.value }
 }

@@ -5,16 +5,18 @@ public import BLEWire
 import ColmiRing
 package import JSONText
 
-/// A device that ringtap has connected to, with the information learned about it.
+/// Device to which ringtap has connected, and the information learned about it.
 public struct KnownDevice: Hashable, Sendable {
-  /// Kind of the device, by its services.
+  /// Kind of device, determined from its services.
   public enum Kind: String, Hashable, Sendable {
     case ring, polar, core, thermometer, cycling
     case heartRate = "heart-rate"
     case other
 
-    /// - Parameter services: services of a device. If it matches several kinds, the most informative one is
-    ///   chosen.
+    /// Determines the kind of a device.
+    ///
+    /// - Parameter services: services of the device. If they match several kinds, the most informative kind
+    ///   is chosen.
     public init(_ services: [GATTDatabase.Service]) {
       let uuids = services.map(\.uuid)
       if uuids.contains(RingUUID.commandService) {
@@ -36,7 +38,7 @@ public struct KnownDevice: Hashable, Sendable {
   }
 
   public var address: DeviceAddress
-  /// A cause for which the device ended a link.
+  /// Request or parameter after which the device ended a link.
   public struct Avoided: Hashable, Sendable {
     public var suspect: LinkSuspect
     /// Time at which the link ended.
@@ -45,10 +47,10 @@ public struct KnownDevice: Hashable, Sendable {
     public init(_ suspect: LinkSuspect, since: ReceiveTime) { (self.suspect, self.since) = (suspect, since) }
   }
 
-  /// Time for which a cause is avoided. Afterwards it is tried once more, because the device's firmware may
-  /// have changed.
+  /// Time for which a cause is avoided. It is then tried once more, because the device's firmware may have
+  /// changed.
   public static let avoidanceTime = Duration.seconds(30 * 86_400)
-  /// Maximum number of causes kept; the oldest is replaced.
+  /// Maximum number of stored causes. When it is exceeded, the oldest cause is replaced.
   static let avoidedLimit = 8
 
   /// Name in the device's latest advertisement.
@@ -59,7 +61,7 @@ public struct KnownDevice: Hashable, Sendable {
   public var discovery: GATTDiscoveryResult
   /// Causes for which the device ended links, oldest first.
   public var avoided: [Avoided] = []
-  /// Firmware Revision String as last read.
+  /// Firmware Revision String that was read last.
   public var firmwareRevision: String?
 
   public init(
@@ -74,12 +76,12 @@ public struct KnownDevice: Hashable, Sendable {
 
   /// Adds the results of a later connection.
   ///
-  /// A partial discovery that agrees with the known attributes does not replace them. If it contradicts them,
-  /// the device has changed, and all known attributes are replaced.
+  /// If a partial discovery agrees with the known attributes, they are kept. If it contradicts them, the
+  /// device has changed, and all known attributes are replaced.
   mutating func update(name: String?, lastSeen: ReceiveTime, discovery later: GATTDiscoveryResult) {
     if let name { self.name = name }
     self.lastSeen = max(self.lastSeen, lastSeen)
-    // A changed device may accept requests after which it used to end the link.
+    // A changed device may accept requests after which it ended the link before.
     if isChanged(in: later) { avoided = [] }
     switch later.extent {
     case .whole: discovery = later
@@ -112,11 +114,11 @@ public struct KnownDevice: Hashable, Sendable {
     }
   }
 
-  /// Returns the causes that are still avoided.
+  /// Returns the causes that are still avoided at a time.
   ///
   /// - Parameter time: the current time.
   public func avoided(at time: ReceiveTime) -> [LinkSuspect] {
-    // Use the magnitude: a clock that was years ahead must not extend the avoidance by years.
+    // Use the magnitude, because a clock that was years ahead must not extend the avoidance by years.
     avoided.filter { abs((time - $0.since).nanoseconds) < Self.avoidanceNanoseconds }.map(\.suspect)
   }
 
@@ -128,7 +130,7 @@ public struct KnownDevice: Hashable, Sendable {
     avoided.removeFirst(max(0, avoided.count - Self.avoidedLimit))
   }
 
-  /// Whether an advertised name differs from the stored one, and neither is a prefix of the other.
+  /// Returns whether an advertised name differs from the stored name and neither is a prefix of the other.
   func isNamedOtherwise(_ heard: String?) -> Bool {
     guard let heard, let name else { return false }
     return !heard.hasPrefix(name) && !name.hasPrefix(heard)
@@ -154,32 +156,31 @@ public struct KnownDevice: Hashable, Sendable {
     discovery.absent += later.absent.filter { !discovery.absent.contains($0) }
   }
 
-  /// Whether the device keeps the address: it is public or static random. Core 5.4, Vol 6, Part B, 1.3.
+  /// Returns whether an address is permanent: public or static random. Core 5.4, Vol 6, Part B, 1.3.
   public static func isLasting(_ address: DeviceAddress) -> Bool {
     address.type == .public || address.octet(5) >> 6 == 0b11
   }
 }
 
 extension GATTDatabase.Service {
-  /// Whether both services are equal, except for includes, which a search for a single service does not
-  /// request.
+  /// Returns whether two services are equal. Included services are not compared, because a search for a
+  /// single service does not request them.
   fileprivate func agrees(with other: GATTDatabase.Service) -> Bool {
     range == other.range && uuid == other.uuid && characteristics == other.characteristics
   }
 }
 
-/// The file of a known device contains one JSON object. Keys that `ringtap gatt --json` also uses have the
-/// same names.
+/// File format: one JSON object per device. Keys have the same names as in `ringtap gatt --json`.
 extension KnownDevice {
-  /// Version of the keys. A file with a higher version was written by a later program, and is not changed.
+  /// Version of the keys. A file with a higher version was written by a later program and is not changed.
   static let version = 2
 
-  /// Lowest version that can represent this device, so that earlier programs can read the file.
+  /// Lowest version that can represent this device. Earlier programs can then read the file.
   private var version: Int { avoided.isEmpty && firmwareRevision == nil ? 1 : 2 }
 
-  /// Reason why a file is not used.
+  /// Reason why a file cannot be used.
   enum Unreadable: Error, Hashable {
-    /// The file is not valid JSON, or lacks a required member.
+    /// The file is not valid JSON or lacks a required member.
     case damaged(String)
     case ofLaterVersion(Int)
   }
@@ -192,8 +193,7 @@ extension KnownDevice {
     line.endLine()
   }
 
-  /// Checksum of the content as ringtap writes it: 64-bit FNV-1a, in hexadecimal. It detects damage, not
-  /// tampering.
+  /// Checksum of the file's content: 64-bit FNV-1a, in hexadecimal. It detects damage, not tampering.
   private var checksum: String {
     var line = JSONLine()
     line.object { encodeContent(into: &$0) }
@@ -280,8 +280,8 @@ extension KnownDevice {
     if let checksum = file["checksum"] {
       guard checksum.text == self.checksum else { throw .damaged("its checksum does not match") }
     } else {
-      // The file was written by an earlier ringtap without a checksum, so its handles may be damaged. They
-      // are shown, but not used.
+      // The file was written without a checksum by an earlier ringtap, so its handles may be damaged. They
+      // are shown but not used.
       discovery.extent = .none
     }
   }

@@ -4,21 +4,23 @@ public import BLEStack
 public import BLEWire
 import JSONText
 
-/// The devices that ringtap has connected to, stored as a folder with a JSON file for each.
+/// Devices to which ringtap has connected, stored in a folder with one JSON file per device.
 ///
-/// Each file is replaced atomically, so that readers see either the old or the new contents, even after a
-/// crash. Only the owner can read the files, because names and addresses show which devices were nearby. A
-/// damaged file is renamed with a warning. An unreadable file does not make a command fail.
+/// Each file is replaced atomically, so readers see either the old or the new contents, even after a crash.
+/// Only the owner can read the files, because names and addresses show which devices were nearby. A damaged
+/// file is renamed with a warning. If a file cannot be read, the command continues.
 public struct KnownDevices: Sendable {
-  /// Maximum size of a file, in bytes. A device that uses all 65,535 handles needs a tenth of this.
+  /// Maximum size of a file, in bytes. A device that uses all 65,535 handles needs a tenth of this size.
   static let fileLimit = 64 << 20
 
   public let folder: String
   private let warn: @Sendable (String) -> Void
 
+  /// Opens the store.
+  ///
   /// - Parameters:
-  ///   - folder: path of the folder with a file for each device; created when needed.
-  ///   - warn: called with a line about each file that is damaged or of a later version.
+  ///   - folder: path of the folder with a file for each device; created on the first write.
+  ///   - warn: called with a line for each file that is damaged or was written by a later version.
   public init(in folder: String, warn: @escaping @Sendable (String) -> Void) {
     self.folder = folder
     self.warn = warn
@@ -27,13 +29,13 @@ public struct KnownDevices: Sendable {
   /// Default path of the folder; `nil` without a home directory.
   public static var standardFolder: String? { StateFolder.path.map { $0 + "/devices" } }
 
-  /// All known devices, the most recently seen first.
+  /// Returns all known devices, most recently seen first.
   public func all() -> [KnownDevice] {
     Files.names(in: folder).filter { $0.hasSuffix(".json") }.compactMap { read(folder + "/" + $0) }
       .sorted { ($1.lastSeen.nanoseconds, $0.address.bits) < ($0.lastSeen.nanoseconds, $1.address.bits) }
   }
 
-  /// Devices with this address, of either type, or with exactly this name.
+  /// Returns the devices with this address, of either type, or with exactly this name.
   public func named(_ text: String) -> [KnownDevice] {
     if let address = DeviceAddress(text) {
       return [AddressType.public, .random].compactMap { device(at: address.with(type: $0)) }
@@ -46,13 +48,12 @@ public struct KnownDevices: Sendable {
     return Files.exists(path) ? read(path) : nil
   }
 
-  /// Adds the results of a connection to the known information about a device.
-  ///
-  /// A device whose address changes is not stored.
+  /// Adds the results of a connection to the information about a device. Devices with changing addresses are
+  /// not stored.
   ///
   /// - Parameters:
   ///   - address: address of the device, which is also the file's name.
-  ///   - name: the advertised name; `nil` keeps the stored one.
+  ///   - name: the advertised name; `nil` keeps the stored name.
   ///   - time: time of the connection.
   ///   - discovery: discovered attributes of the device.
   public func remember(
@@ -70,7 +71,7 @@ public struct KnownDevices: Sendable {
   /// - Parameters:
   ///   - address: address of the device, which names its file.
   ///   - time: time at which the link ended.
-  ///   - suspect: the cause. Callers never pass a subscription.
+  ///   - suspect: the cause; must not be a subscription.
   public func remember(
     _ address: DeviceAddress, at time: ReceiveTime, endedAt suspect: LinkSuspect
   ) throws(SystemError) {
@@ -93,7 +94,7 @@ public struct KnownDevices: Sendable {
     let address = device.address
     guard KnownDevice.isLasting(address) else { return }
     let path = path(address)
-    // If the file still exists, a later version wrote it. Its contents must not be lost.
+    // If the file still exists, it was written by a later version and must not be overwritten.
     if Files.exists(path), self.device(at: address) == nil { return }
     var line = JSONLine()
     device.encode(into: &line)
@@ -102,6 +103,8 @@ public struct KnownDevices: Sendable {
     try Files.replace(path, with: octets.span, mode: 0o600)
   }
 
+  /// Forgets a device.
+  ///
   /// - Returns: whether the device was known.
   @discardableResult
   public func forget(_ address: DeviceAddress) throws(SystemError) -> Bool {
@@ -111,13 +114,12 @@ public struct KnownDevices: Sendable {
     return true
   }
 
-  /// Forgets all devices, and removes damaged files and files that a killed process left.
+  /// Forgets all devices, and removes damaged files and temporary files of killed processes.
   ///
   /// - Returns: the number of known devices.
   public func forgetAll() throws(SystemError) -> Int {
     var count = 0
-    // Not `contains(".json")`, here and below, because it would link regular expression matching into the
-    // program.
+    // `contains(".json")` would link regular expression matching into the program. The same applies below.
     for name in Files.names(in: folder) where name.indices.contains(where: { name[$0...].hasPrefix(".json") })
     {
       try Files.remove(folder + "/" + name)
@@ -161,7 +163,7 @@ public struct KnownDevices: Sendable {
 }
 
 extension DeviceAddress {
-  /// Form of the address for file names: `70-CB-0D-00-A1-B2`.
+  /// Address in the form used for file names: `70-CB-0D-00-A1-B2`.
   package var fileName: String { String(description.map { $0 == ":" ? "-" : $0 }) }
 }
 
@@ -181,7 +183,8 @@ public enum StateFolder {
 
   private static func folder(_ name: String) -> String? {
     guard let path = ProcessFacts.environment(name), path.hasPrefix("/") else { return nil }
-    // systemd separates several directories with colons, in the order of the unit; use the first.
+    // systemd separates several directories with colons, in the order of the unit. The first directory is
+    // used.
     return path.split(separator: ":").first.map(String.init)
   }
 }

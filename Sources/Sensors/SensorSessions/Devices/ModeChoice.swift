@@ -1,9 +1,9 @@
 package import BLEHost
 public import BLELinux
 
-/// The preferred mode in which the radio is shared with the kernel: `coexist` if `bluetoothd` is running,
-/// otherwise `raw`, if this process has the privileges for it. Connecting by address needs no privilege in
-/// either mode.
+/// Preferred mode for sharing the radio with the kernel: `coexist` if `bluetoothd` is running, otherwise
+/// `raw`, if this process has the required privileges. Connecting by address needs no privilege in either
+/// mode.
 public struct ModeChoice: Hashable, Sendable {
   public enum Mode: String, Hashable, Sendable {
     case raw, coexist
@@ -13,6 +13,8 @@ public struct ModeChoice: Hashable, Sendable {
   /// Reason for the choice, for the user.
   public let reason: String?
 
+  /// Chooses the mode.
+  ///
   /// - Parameters:
   ///   - daemon: process ID of `bluetoothd`, or `nil` if it is not running.
   ///   - capabilities: capabilities of this process.
@@ -35,14 +37,14 @@ public struct ModeChoice: Hashable, Sendable {
     }
   }
 
-  /// Describes the choice in one line: `raw mode on hci0`.
+  /// Returns a description of the choice in one line: `raw mode on hci0`.
   public func note(on adapter: String) -> String {
     "\(mode.rawValue) mode on \(adapter)" + (reason.map { "; \($0)" } ?? "")
   }
 }
 
 extension ModeChoice {
-  /// The preferred mode for this process and system.
+  /// Returns the preferred mode for this process and system.
   package static func here() -> ModeChoice {
     let capabilities = [ProcessFacts.Capability.netAdmin, .netRaw].filter {
       ProcessFacts.has($0) || $0 == .netAdmin && InheritedSockets.has(.management)
@@ -53,7 +55,7 @@ extension ModeChoice {
 
   /// Returns a kernel adapter in this mode.
   ///
-  /// - Parameter note: called on the receive thread with lines for the user.
+  /// - Parameter note: called on the receive thread with each line for the user.
   package func adapter(
     _ info: AdapterInfo, on loop: EventLoop, note: @escaping @Sendable (String) -> Void
   ) -> KernelAdapter {

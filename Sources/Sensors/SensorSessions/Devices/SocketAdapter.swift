@@ -3,10 +3,10 @@ package import BLELinux
 package import BLEStack
 package import BLEWire
 
-/// An adapter with a connected datagram socket instead of a radio. Each datagram is one ATT PDU.
+/// Adapter with a connected datagram socket instead of a radio. Each datagram is one ATT PDU.
 ///
-/// It uses the receive path of the `raw` mode without the kernel's Bluetooth, so that the cost of that path
-/// can be measured.
+/// It uses the receive path of the `raw` mode without the kernel's Bluetooth stack, so that the cost of the
+/// receive path can be measured.
 package actor SocketAdapter: Adapter {
   package nonisolated let loop: EventLoop
   package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }

@@ -3,7 +3,7 @@ public import BLESensors
 import BLEStack
 public import BLEWire
 
-/// A measurement of a heart-rate sensor, with its receive time.
+/// Measurement of a heart-rate sensor, with its receive time.
 public struct HeartRateSample: NotificationSample {
   public let time: ReceiveTime
   public let measurement: HeartRateMeasurement
@@ -19,17 +19,17 @@ public struct HeartRateSample: NotificationSample {
   /// Whether the measurement has a value; `false` without skin contact.
   public var isValue: Bool { measurement.contact != .notDetected }
 
-  /// Whether the strap may stop after this measurement. Many straps that cannot detect contact send a rate of
-  /// 0 before they stop.
+  /// Whether this may be the strap's last measurement for a while. Many straps that cannot detect contact
+  /// send a rate of 0 before they stop.
   public var mayBeLast: Bool { !isValue || measurement.beatsPerMinute == 0 }
 
   /// Beats per minute; 0 if the strap has not found a rate yet.
   public var beatsPerMinute: Int { Int(measurement.beatsPerMinute) }
 
   /// Intervals between beats since the previous measurement, oldest first; exact multiples of 1/1024 s. Empty
-  /// if the strap does not send them, or if no interval has ended.
+  /// if the strap does not send intervals, or if no interval has ended.
   public var rrIntervals: [Duration] {
-    // 10¹⁸ / 1024 attoseconds per tick.
+    // One tick is 10¹⁸ / 1024 attoseconds.
     measurement.rrIntervals.indices.map {
       Duration(secondsComponent: 0, attosecondsComponent: 976_562_500_000_000)
         * Int(measurement.rrIntervals[$0])
@@ -37,7 +37,7 @@ public struct HeartRateSample: NotificationSample {
   }
 }
 
-/// A connected heart-rate sensor and its stream.
+/// Connected heart-rate sensor and its stream.
 ///
 /// Heart Rate Service 1.0.
 public struct HeartRateSession: SensorSession {
@@ -49,8 +49,8 @@ public struct HeartRateSession: SensorSession {
   ///   - settings: action before the first measurement.
   ///   - connection: connection to the strap.
   ///   - sink: receives each measurement.
-  /// - Throws: `unsuitable` if the device has no heart-rate service, or if the energy must be reset and there
-  ///   is no control point.
+  /// - Throws: `unsuitable` if the device has no heart-rate service, or if the energy is to be reset and
+  ///   there is no control point.
   public static func start(
     _ settings: Preparation, on connection: Connection, into sink: SampleSink<HeartRateSample>
   ) async throws(HostError) -> HeartRateSession {
@@ -59,8 +59,8 @@ public struct HeartRateSession: SensorSession {
     return try await HeartRateSession(SensorLink(connection, need), settings, sink)
   }
 
-  /// Returns settings without an action: only the first link resets the energy, so that a session has a
-  /// single total.
+  /// Returns settings without an action. Only the first link resets the energy, so that a session has one
+  /// total.
   public static func again(_ settings: Preparation) -> Preparation { .none }
 
   public enum Preparation: Hashable, Sendable {
@@ -90,7 +90,7 @@ public struct HeartRateSession: SensorSession {
     } catch { throw .gatt(error) }
   }
 
-  /// Most sensors measure once a second. A strap that is not worn may send nothing, at the start or later.
+  /// Most sensors measure once a second. A strap that is not worn may send nothing, at first or later.
   public var silenceRule: SilenceRule? { SilenceRule(floor: .seconds(20), beginsAtOnce: false) }
 
   public func complete() async throws(HostError) -> SensorFacts? { try await link.facts() }

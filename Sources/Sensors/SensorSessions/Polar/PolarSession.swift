@@ -4,18 +4,19 @@ public import BLESensors
 import BLEStack
 public import BLEWire
 
-/// A frame of raw data as received, copied on the receive thread.
+/// Frame of raw data, copied on the receive thread.
 public struct PolarFrameSample: NotificationSample {
   public let time: ReceiveTime
   private let byteCount: Int
   private let storage: InlineArray<512, UInt8>
-  /// Whether the frame has samples. `false` for a frame with other content, such as information about a
-  /// measurement, or with unknown content.
+  /// Whether the frame has samples. `false` for a frame with other or unknown content.
   public let isValue: Bool
   package let type: PolarMeasurementType
   /// Number of the link that delivered the frame; later links have higher numbers.
   package let link: Int
 
+  /// Decodes a frame.
+  ///
   /// - Throws: `WireError` if the value is not a complete frame.
   public init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError) {
     try self.init(decoding: value, at: time, link: 0)
@@ -32,10 +33,10 @@ public struct PolarFrameSample: NotificationSample {
     self.time = time
   }
 
-  /// The bytes of a `PolarFrame`.
+  /// Bytes of a `PolarFrame`.
   public var octets: [UInt8] { (0..<byteCount).map { storage[$0] } }
 
-  /// Passes the sample as a frame to `body`, without a heap copy.
+  /// Calls `body` with the sample as a frame, without a heap copy.
   package func withFrame(_ body: (borrowing PolarFrame) -> Void) {
     let octets = storage.span
     guard let frame = try? PolarFrame(validating: octets.extracting(first: byteCount)) else { return }
@@ -44,10 +45,14 @@ public struct PolarFrameSample: NotificationSample {
 }
 
 extension SampleSink<PolarFrameSample> {
-  /// Decodes and queues one frame of raw data. A frame of a stream that was not requested is not a sample,
-  /// because it has no table. Call on the receive thread only.
+  /// Decodes and queues one frame of raw data. Frames of streams that were not requested are not samples.
+  /// Call on the receive thread only.
   ///
-  /// - Parameter link: number of the link.
+  /// - Parameters:
+  ///   - value: received value.
+  ///   - types: types of the requested streams.
+  ///   - time: receive time.
+  ///   - link: number of the link.
   package func take(
     _ value: Span<UInt8>, of types: [PolarMeasurementType], at time: ReceiveTime, link: Int = 0
   ) {
@@ -58,7 +63,7 @@ extension SampleSink<PolarFrameSample> {
   }
 }
 
-/// Value that the control point indicated.
+/// Indication of the control point.
 private struct PolarAnswer: NotificationSample {
   let byteCount: Int
   let storage: InlineArray<512, UInt8>
@@ -73,7 +78,7 @@ private struct PolarAnswer: NotificationSample {
   var octets: [UInt8] { (0..<byteCount).map { storage[$0] } }
 }
 
-/// A connected Polar sensor with one or more raw streams running.
+/// Connected Polar sensor with one or more running raw streams.
 ///
 /// Start sequence: exchange the MTU, enable the control point's indications and the data notifications, get
 /// the settings, start. Online Measurement (2024).
@@ -82,7 +87,7 @@ public struct PolarSession: SensorSession {
   public struct Settings: Hashable, Sendable {
     public struct Stream: Hashable, Sendable {
       public var type: PolarMeasurementType
-      /// Sample rate in hertz, one of those that the sensor offers; `nil` for the usual rate of the stream.
+      /// Sample rate in hertz, which the sensor must offer; `nil` for the usual rate of the stream.
       public var sampleRate: UInt16?
 
       public init(_ type: PolarMeasurementType, sampleRate: UInt16? = nil) {
@@ -93,6 +98,8 @@ public struct PolarSession: SensorSession {
 
     public var streams: [Stream]
 
+    /// Creates settings for several streams.
+    ///
     /// - Precondition: `streams` is not empty.
     public init(_ streams: [Stream]) {
       precondition(!streams.isEmpty)
@@ -108,6 +115,8 @@ public struct PolarSession: SensorSession {
       ("ecg", .ecg), ("acc", .accelerometer), ("ppg", .ppg),
     ]
 
+    /// Parses names of streams. Returns `nil` for unknown or repeated names.
+    ///
     /// - Parameter text: comma-separated names, each at most once: `ecg,acc`.
     public init?(named text: String) {
       let names = text.split(separator: ",", omittingEmptySubsequences: false)
@@ -117,12 +126,12 @@ public struct PolarSession: SensorSession {
     }
   }
 
-  /// A stream that the sensor has started.
+  /// Stream that the sensor has started.
   public struct Stream: Hashable, Sendable {
     public let type: PolarMeasurementType
     /// Sample rate in hertz.
     public let sampleRate: UInt16
-    /// Conversion from counts to units; see `PolarUnits`.
+    /// Factor from counts to units; see `PolarUnits`.
     public let factor: Double
   }
 
@@ -139,8 +148,8 @@ public struct PolarSession: SensorSession {
 
   /// Discovers the raw data service, subscribes, gets the settings and starts the streams.
   ///
-  /// - Throws: `unsuitable` if the device has no raw data, or does not offer one of the streams or sample
-  ///   rates.
+  /// - Throws: `unsuitable` if the device has no raw data service, or does not offer a requested stream or
+  ///   sample rate.
   public static func start(
     _ settings: Settings, on connection: Connection, into sink: SampleSink<PolarFrameSample>
   ) async throws(HostError) -> PolarSession {
@@ -193,8 +202,7 @@ public struct PolarSession: SensorSession {
       factor: started.compactMap(\.factor).first.map(Double.init) ?? 1)
   }
 
-  /// Chooses one value for each setting: the requested or the usual sample rate, and the largest value of
-  /// each other setting.
+  /// Chooses one value for each setting: the requested or usual sample rate, and otherwise the largest value.
   ///
   /// Reference `sensor-services.md`, 5.3.
   private static func choose(
@@ -220,11 +228,10 @@ public struct PolarSession: SensorSession {
 
   public func complete() async throws(HostError) -> SensorFacts? { try await link.facts() }
 
-  /// Raw data streams continue whether the sensor is worn or not.
+  /// Raw data streams run whether or not the sensor is worn.
   public var silenceRule: SilenceRule? { SilenceRule(floor: SilenceRule.shortestFloor, beginsAtOnce: true) }
 
-  /// Stops the streams and unsubscribes. If the sensor does not respond, the end of the link stops the
-  /// streams.
+  /// Stops the streams and unsubscribes. If the sensor does not respond, the streams stop when the link ends.
   public func stop() async {
     let conversation = PolarConversation(link: link, point: point, answers: answers)
     for stream in streams { _ = try? await conversation.settings(PolarRequest(.stop, stream.type)) }
@@ -232,14 +239,14 @@ public struct PolarSession: SensorSession {
   }
 }
 
-/// Sends requests to the control point, one at a time, and waits for the responses.
+/// Sends requests to the control point one at a time, and waits for the responses.
 private struct PolarConversation: Sendable {
   let link: SensorLink
   let point: GATTDatabase.Characteristic
   let answers: SampleChannel<PolarAnswer>
 
-  /// Returns the settings that the sensor offers. If it does not report them, for example in a replayed log
-  /// whose program did not request them, returns the usual settings of such sensors.
+  /// Returns the settings that the sensor offers. Returns the usual settings of such sensors if the sensor
+  /// does not report its settings, for example in a replayed log whose program did not request them.
   func offered(_ type: PolarMeasurementType) async throws(HostError) -> [PolarSetting] {
     do { return try await settings(PolarRequest(.getSettings, type)) } catch {
       guard case .gatt(.refused(let refusal)) = error, refusal.code == .unlikelyError else { throw error }
@@ -247,7 +254,7 @@ private struct PolarConversation: Sendable {
     }
   }
 
-  /// Whether the sensor supports a measurement; `nil` if it does not report this.
+  /// Returns whether the sensor supports a measurement; `nil` if the sensor does not report this.
   func measures(_ type: PolarMeasurementType) async -> Bool? {
     guard let octets = try? await link.connection.read(point.valueHandle),
       let features = try? PolarFeatures(decoding: octets.span)
@@ -255,8 +262,10 @@ private struct PolarConversation: Sendable {
     return features.contains(type)
   }
 
+  /// Sends a request and waits for the response.
+  ///
   /// - Returns: the settings in the response.
-  /// - Throws: `unsuitable` for a status other than success or a missing response; `gatt` if the write fails.
+  /// - Throws: `unsuitable` if the status is not success or there is no response; `gatt` if the write fails.
   func settings(_ request: PolarRequest) async throws(HostError) -> [PolarSetting] {
     let connection = link.connection
     let timer = connection.loop.after(PolarSession.patience) { await connection.close() }
@@ -286,8 +295,8 @@ private struct PolarConversation: Sendable {
 }
 
 extension PolarSetting {
-  /// Returns the usual settings: those of an H10 for ECG, those of a Verity Sense for other streams.
-  /// Reference `sensor-services.md`, 5.3.
+  /// Returns the usual settings: of an H10 for ECG, of a Verity Sense for other streams. Reference
+  /// `sensor-services.md`, 5.3.
   fileprivate static func usual(of type: PolarMeasurementType) -> [PolarSetting] {
     switch type {
     case .ecg: [PolarSetting(.sampleRate, [130]), PolarSetting(.resolution, [14])]

@@ -1,18 +1,20 @@
 public import BLEWire
 public import ColmiRing
 
-/// Converts times of the ring's clock, which has no time zone, to instants and back.
+/// Converts between times on the ring's clock, which has no time zone, and instants.
 public struct RingCalendar: Sendable {
-  /// Returns the offset of the ring's clock from UTC, in seconds, at an instant in seconds since 1970.
+  /// Returns the offset of the ring's clock from UTC in seconds, for an instant in seconds since 1970.
   private let offset: @Sendable (Int64) -> Int32
 
-  /// Creates the calendar of a ring that keeps local time. The ring does not switch to daylight saving time
-  /// by itself, so logs from before a change are read with the offset of their own day.
+  /// Creates the calendar of a ring that keeps local time.
+  ///
+  /// - Parameter offset: returns the offset from UTC in seconds at a time in seconds since 1970. A ring does
+  ///   not switch to daylight saving time by itself, so each day of a log is read with its own offset.
   public init(offset: @escaping @Sendable (Int64) -> Int32) { self.offset = offset }
 
   public static let utc = RingCalendar { _ in 0 }
 
-  /// Time that the ring's clock should show at an instant.
+  /// Returns the time that the ring's clock should show at an instant.
   ///
   /// - Throws: `dateOutOfRange` outside of 2000 … 2099.
   public func clock(at time: ReceiveTime) throws(RingValueError) -> RingDateTime {
@@ -21,12 +23,14 @@ public struct RingCalendar: Sendable {
       secondsSince1970: seconds, convention: .local(utcOffsetSeconds: offset(seconds)))
   }
 
-  /// Offset from UTC at an instant, in seconds.
+  /// Returns the offset from UTC at an instant, in seconds.
   public func utcOffset(at time: ReceiveTime) -> Int { Int(offset(time.nanoseconds / 1_000_000_000)) }
 
-  /// Instant at which the ring's clock showed this number of minutes after midnight of a day.
+  /// Returns the instant at which the ring's clock showed this time.
   ///
-  /// - Parameter minute: minutes after midnight; negative for the previous evening.
+  /// - Parameters:
+  ///   - date: day on the ring's clock.
+  ///   - minute: minutes after midnight; negative for the previous evening.
   func time(_ date: RingDate, minute: Int) -> ReceiveTime {
     let shown = Int64(date.timestamp) + Int64(minute) * 60
     let guess = shown - Int64(offset(shown))
@@ -35,6 +39,8 @@ public struct RingCalendar: Sendable {
 }
 
 extension RingDate {
+  /// Returns the date a number of days earlier.
+  ///
   /// - Parameter days: number of days; the result must not be before 2000.
   package func before(days: Int) -> RingDate {
     let date = CivilDate(
@@ -42,7 +48,7 @@ extension RingDate {
     return (try? RingDate(year: date.year, month: date.month, day: date.day)) ?? self
   }
 
-  /// Number of days from this date to `other`; negative if `other` is earlier.
+  /// Returns the number of days from this date to `other`; negative if `other` is earlier.
   package func days(before other: RingDate) -> Int {
     (Int(other.timestamp) - Int(timestamp)) / 86_400
   }

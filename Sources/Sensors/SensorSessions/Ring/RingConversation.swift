@@ -5,21 +5,21 @@ public import BLEWire
 public import ColmiRing
 package import JSONText
 
-/// Requests to a connected ring, and its answers.
+/// Sends requests to a connected ring and receives its answers.
 ///
-/// Only the opcode relates a reply to its request, and rings also send unsolicited data. Each frame is
-/// therefore dispatched by its content: the pending request examines it first, and a frame that it does not
-/// use is counted and ignored. A ring handles one request at a time (reference `colmi-ring-protocol.md`,
-/// 1.4), so other requests wait in a queue. The actor runs on the connection's loop.
+/// Replies have no request number, and rings also send unsolicited data. Each frame is therefore dispatched
+/// by its content: it is first passed to the pending request, and counted and ignored if that request does
+/// not use it. A ring handles one request at a time (reference `colmi-ring-protocol.md`, 1.4), so other
+/// requests wait in a queue. The actor runs on the connection's loop.
 public actor RingConversation {
   public struct Counters: Hashable, Sendable, BitwiseCopyable {
-    /// Number of damaged frames and messages, which were skipped.
+    /// Number of damaged frames and messages. They were skipped.
     public fileprivate(set) var malformed = 0
-    /// Number of replies for which no request was waiting: late replies, and replies to another command.
+    /// Number of replies without a waiting request: late replies, and replies to another command.
     public fileprivate(set) var foreign = 0
     /// Number of unsolicited frames and messages from the ring.
     public fileprivate(set) var unasked = 0
-    /// Number of requests without an answer, and of incomplete logs.
+    /// Number of requests without an answer, plus number of incomplete logs.
     public fileprivate(set) var timeouts = 0
   }
 
@@ -33,9 +33,9 @@ public actor RingConversation {
   enum Turn {
     /// The data belongs to another request.
     case foreign
-    /// The data repeats earlier data, so there is no progress.
+    /// The data repeats earlier data, so the request makes no progress.
     case known
-    /// The data is a part of the answer, which restarts the timeout.
+    /// The data is a part of the answer. The timeout restarts.
     case part
     case last
   }
@@ -53,12 +53,12 @@ public actor RingConversation {
   private struct Pending {
     let patience: Duration
     let take: (Arrival) -> Turn
-    /// Time of the latest part of the answer; before the first part, time of the request.
+    /// Time of the latest part of the answer, or of the request before the first part.
     var latest: MonotonicTime
     let ending: OneShot<Ending>
   }
 
-  /// Timeout for a reply, or for the next frame of a log. With a peripheral latency of 4, a ring takes 0.6 s
+  /// Timeout for a reply, and for the next frame of a log. With a peripheral latency of 4, a ring needs 0.6 s
   /// (reference `colmi-ring-protocol.md`, 1.4).
   public static let defaultPatience = Duration.seconds(3)
 
@@ -70,13 +70,13 @@ public actor RingConversation {
   public private(set) var counters = Counters()
   /// Description of the latest damaged frame.
   public private(set) var lastMalformed: String?
-  /// Capabilities of the ring; `nil` until its time is set, because the ring reports them only then.
+  /// Capabilities of the ring; `nil` until its time is set, because the reply to that request reports them.
   public private(set) var capabilities: RingCapabilities?
 
-  /// Unsolicited naps from the ring, each once. A ring sends its naps before the answer to a request for
-  /// nights.
+  /// Unsolicited naps from the ring, each stored once. A ring sends its naps before the answer to a request
+  /// for nights.
   public private(set) var naps: [RingBigDataAnswer] = []
-  /// Maximum number of naps kept: more than a week has.
+  /// Maximum number of stored naps, enough for more than a week.
   private static let napLimit = 64
 
   private var pending: Pending?
@@ -86,7 +86,7 @@ public actor RingConversation {
   private var measurementListener: ((RingMeasurementFrame, ReceiveTime) -> Void)?
   /// Called with each report of a workout.
   private var workoutListener: ((RingSportSample, ReceiveTime) -> Void)?
-  /// Signalled when the measurement's time or the link ends.
+  /// Signalled when the duration of the measurement or the link ends.
   private var measurementEnd: OneShot<Void>?
 
   private init(_ ring: RingLink, patience: Duration) {
@@ -97,12 +97,12 @@ public actor RingConversation {
 
   /// Discovers the ring's services and subscribes to its replies.
   ///
-  /// - Throws: `unsuitable` if the device has no ring service, and errors of the link.
+  /// - Throws: `unsuitable` if the device has no ring service, and errors of the connection.
   public static func begin(
     on connection: Connection, patience: Duration = defaultPatience
   ) async throws(HostError) -> RingConversation {
     do throws(HostError) { return try await start(on: connection, patience) } catch {
-      // A ring whose attributes have changed may refuse requests for handles from an earlier discovery.
+      // If the attributes have changed, a ring may refuse requests with handles from an earlier discovery.
       guard case .gatt(.refused) = error, await connection.usesEarlierDiscovery else { throw error }
       await connection.attributesChanged(in: .all)
       await connection.endSubscriptions()
@@ -164,7 +164,7 @@ public actor RingConversation {
   private func received(bigData octets: [UInt8]) {
     var events: [RingBigDataReassembler.Event] = []
     reassembler.receive(octets.span) { events.append($0) }
-    // A part of a message counts as progress, even if no message is complete.
+    // Each part of a message counts as progress, even if no message is complete.
     if events.isEmpty { pending?.latest = connection.loop.clock.monotonic() }
     for event in events {
       switch event {
@@ -176,7 +176,7 @@ public actor RingConversation {
     }
   }
 
-  /// Stores an unsolicited nap. Reference `colmi-ring-protocol.md`, 4.
+  /// Stores an unsolicited nap, and counts any other message. Reference `colmi-ring-protocol.md`, 4.
   private func unclaimed(_ message: RingBigData) {
     guard let reply = try? RingBigDataReply(decoding: message), case .nap = reply else {
       counters.foreign += 1
@@ -192,7 +192,7 @@ public actor RingConversation {
     lastMalformed = why
   }
 
-  /// Offers received data to the pending request.
+  /// Passes received data to the pending request.
   ///
   /// - Returns: whether the request used the data.
   private func offer(_ arrival: Arrival) -> Bool {
@@ -213,11 +213,11 @@ public actor RingConversation {
 
   // MARK: Requests
 
-  /// Sends a request, and passes received data to `take` until the answer is complete, or until no part of it
-  /// arrives for `patience`.
+  /// Sends a request, and passes received data to `take` until the answer is complete or no part arrives for
+  /// `patience`.
   ///
   /// - Throws: `interrupted` if the task is cancelled, also while it waits for other requests; otherwise
-  ///   errors of the link.
+  ///   errors of the connection.
   /// - Returns: `false` if the request timed out.
   func exchange(
     _ request: Outgoing, patience: Duration? = nil, _ take: @escaping (Arrival) -> Turn
@@ -231,7 +231,7 @@ public actor RingConversation {
       patience: patience ?? self.patience, take: take, latest: connection.loop.clock.monotonic(),
       ending: ending)
     defer { pending = nil }
-    // Check this now that `linkEnded` can see the request, so that the end of the link is not missed.
+    // Check here, after the request is visible to `linkEnded`, so that the end of the link is not missed.
     if let end = await connection.end { throw .host(.gatt(.closed(end))) }
     do throws(GATTError) {
       switch request {
@@ -253,7 +253,7 @@ public actor RingConversation {
     }
   }
 
-  /// Sends a command without a reply.
+  /// Sends a command without waiting for a reply.
   private func send(_ command: RingCommand) async throws(RingError) {
     do throws(GATTError) { try await ring.write(command) } catch { throw .host(.gatt(error)) }
   }
@@ -278,7 +278,7 @@ private func copy(_ value: Span<UInt8>) -> [UInt8] {
 
 /// Requests to a ring. Section numbers refer to `colmi-ring-protocol.md`.
 extension RingConversation {
-  /// Sends a request that is answered with one frame.
+  /// Sends a request that has a reply of one frame.
   ///
   /// - Throws: `refused`, `noReply`, `host`, `interrupted`.
   public func ask(_ request: RingRequest) async throws(RingError) -> RingReply {
@@ -295,7 +295,7 @@ extension RingConversation {
     return try Self.accepted(answer)
   }
 
-  /// Sends a request that some firmwares acknowledge and others execute silently.
+  /// Sends a request that some firmware versions acknowledge and others execute silently.
   ///
   /// - Throws: `refused`, `host`, `interrupted`.
   public func tell(_ request: RingRequest) async throws(RingError) {
@@ -311,7 +311,7 @@ extension RingConversation {
     if let answer { _ = try Self.accepted(answer) }
   }
 
-  /// Switches off, restarts or erases the ring. Ask the user first. There is no reply.
+  /// Switches off, restarts or erases the ring. Ask the user first. The ring sends no reply.
   public func order(_ request: RingDangerousRequest) async throws(RingError) {
     try await send(request.command)
   }
@@ -321,12 +321,13 @@ extension RingConversation {
     if case .refused(let refused, _) = reply { return refused == opcode }
     guard frame[0] == opcode else { return false }
     guard let place = actionPlace(opcode) else { return true }
-    // The reply to a read may lack the action: an RT11CR's reply to 0x0A is all zero.
+    // The reply to a read may lack the action. For example, an RT11CR's reply to 0x0A is all zeros.
     let isWrite = command.octet(place) == RingSettingAction.write.rawValue
     return (frame[place] == RingSettingAction.write.rawValue) == isWrite
   }
 
-  /// Index of the byte that distinguishes reading a setting from writing it.
+  /// Returns the index of the byte that distinguishes reading a setting from writing it; `nil` if the opcode
+  /// is not a setting.
   private static func actionPlace(_ opcode: UInt8) -> Int? {
     switch opcode {
     case RingOpcode.preferences, RingOpcode.heartRateLogSettings: 1
@@ -351,7 +352,7 @@ extension RingConversation {
 
   // MARK: Time and capabilities
 
-  /// Sets the ring's clock. The reply includes the ring's capabilities, which are stored.
+  /// Sets the ring's clock, and stores the capabilities in the reply.
   public func setTime(_ time: RingDateTime) async throws(RingError) -> RingTimeReply {
     guard case .time(let reply) = try await ask(.setTime(time, language: .english)) else {
       throw .senseless("no reply to setting the time")
@@ -362,7 +363,7 @@ extension RingConversation {
     return reply
   }
 
-  /// Returns the answer, or `nil` if the ring does not support the request or does not reply.
+  /// Returns the answer; `nil` if the ring does not support the request or does not reply.
   public func optional(_ request: RingRequest) async throws(RingError) -> RingReply? {
     do throws(RingError) { return try await ask(request) } catch {
       switch error {
@@ -372,6 +373,8 @@ extension RingConversation {
     }
   }
 
+  /// Checks that the ring has a capability.
+  ///
   /// - Throws: `lacking` if the ring reported its capabilities and `capability` is not among them.
   public func require(_ capability: RingCapabilities, _ name: String) throws(RingError) {
     if let capabilities, capabilities.isDisjoint(with: capability) { throw .lacking(name) }
@@ -381,7 +384,7 @@ extension RingConversation {
 
   /// Returns a day's log of heart rates.
   ///
-  /// - Parameter date: the day by the ring's clock; may be today.
+  /// - Parameter date: day on the ring's clock; may be today.
   /// - Returns: `nil` if the ring has no such log; an incomplete log if frames were lost or the log stopped
   ///   early.
   public func heartRateLog(of date: RingDate) async throws(RingError) -> RingDayLog? {
@@ -399,14 +402,14 @@ extension RingConversation {
       .heartRateVariability, .heartRateVariabilityLog(daysAgo: daysAgo), .daysAgo(daysAgo))
   }
 
-  /// Sends the request for a log of slots, and returns the log.
+  /// Requests a log of slots and returns it.
   func dayLog(
     _ kind: RingLogKind, _ request: RingRequest, _ day: RingDayLog.Day
   ) async throws(RingError) -> RingDayLog? {
     var progress = LogProgress<RingDayLog>()
     var assembler = RingDayLogAssembler(kind, day: day)
-    // Whether a late log of another day is arriving. Its frames look the same, except for the echo in the
-    // second frame.
+    // Whether frames of a late log of another day are arriving. They differ only in the echo in the second
+    // frame.
     var isOther = false
     let isAnswered = try await exchange(.command(request.command)) { arrival in
       guard case .reply(_, let octets) = arrival, let frame = try? RingFrame(validating: octets.span) else {
@@ -420,7 +423,7 @@ extension RingConversation {
         assembler = RingDayLogAssembler(kind, day: day)
         return .foreign
       }
-      // After the last frame, no more frames will arrive, even if earlier ones were lost.
+      // After the last frame, no more frames arrive, even if earlier frames were lost.
       return progress.take(step, isAtEnd: assembler.hasLastFrame)
     }
     if let refusal = progress.refusal { throw .refused(opcode: kind.rawValue, code: refusal) }
@@ -469,7 +472,7 @@ extension RingConversation {
 
   // MARK: Big data
 
-  /// Sends a request on the big data channel. A message with a wrong checksum is counted and skipped.
+  /// Sends a request on the big data channel. Messages with a wrong checksum are counted and skipped.
   ///
   /// - Throws: `noBigData`, `noReply`, `senseless`, `host`, `interrupted`.
   public func ask(_ request: RingBigDataRequest) async throws(RingError) -> RingBigDataAnswer {
@@ -487,7 +490,7 @@ extension RingConversation {
     } catch { throw .senseless("\(error)") }
   }
 
-  /// Tries each form of a request until the ring answers one, because firmware versions differ.
+  /// Tries each form of a request until the ring answers. Firmware versions support different forms.
   private func ask(anyOf requests: [RingBigDataRequest]) async throws(RingError) -> RingBigDataAnswer {
     var latest = RingError.noBigData
     for request in requests {
@@ -499,8 +502,8 @@ extension RingConversation {
     throw latest
   }
 
-  /// Returns all nights that the ring stores. Today's night is requested separately, because the ring omits
-  /// it from the others.
+  /// Returns all nights that the ring stores. Last night is requested separately, because the ring omits it
+  /// from the list of all nights.
   public func nights() async throws(RingError) -> [RingBigDataAnswer] {
     let days: [RingBigDataRequest] = [.sleepLog(.day(daysAgo: 0xFF)), .sleepLog(.all), .sleepLog(.plain)]
     let past = try await ask(anyOf: days)
@@ -515,7 +518,7 @@ extension RingConversation {
     return try await ask(anyOf: [.spO2(.all), .spO2(.plain)])
   }
 
-  /// Heart rates that were measured on demand.
+  /// Returns the heart rates of a day that were measured on demand.
   public func manualHeartRates(daysAgo: UInt8) async throws(RingError) -> RingBigDataAnswer {
     try await ask(.manualHeartRate(daysAgo: daysAgo))
   }
@@ -527,10 +530,10 @@ extension RingConversation {
 
   /// Returns a day's temperatures at the ring's own interval, requested packet by packet.
   ///
-  /// - Returns: an incomplete log if a packet is missing or contradicts earlier ones; `nil` if the ring has
-  ///   no data for the day.
-  /// - Throws: `lacking` if the ring's capabilities exclude it, `noReply` if the ring does not answer the
-  ///   first request.
+  /// - Returns: an incomplete log if a packet is missing or contradicts earlier packets; `nil` if the ring
+  ///   has no data for the day.
+  /// - Throws: `lacking` if the ring's capabilities do not include it, `noReply` if the ring does not answer
+  ///   the first request.
   public func intervalTemperature(
     daysAgo: UInt8
   ) async throws(RingError) -> RingIntervalTemperatureLog? {
@@ -564,8 +567,8 @@ extension RingConversation {
     return assembler.finish()
   }
 
-  /// Capabilities that the ring reports even if its clock was not set: whether it requires a bond, and
-  /// whether it has interval temperatures. `nil` if it does not report them.
+  /// Returns the capabilities that the ring reports even if its clock was not set: whether it requires a
+  /// bond, and whether it stores interval temperatures. `nil` if the ring does not report them.
   private func support() async throws(RingError) -> RingCapabilities? {
     if let capabilities { return capabilities }
     guard case .deviceSupport(let support)? = try await optional(.deviceSupport) else { return nil }
@@ -573,7 +576,7 @@ extension RingConversation {
   }
 }
 
-/// A decoded message of the big data channel.
+/// Decoded message of the big data channel.
 public struct RingBigDataAnswer: Hashable, Sendable {
   public let message: RingBigData
   public let reply: RingBigDataReply
@@ -581,17 +584,17 @@ public struct RingBigDataAnswer: Hashable, Sendable {
 
 /// Measurements on demand. Section 3, 0x69 and 0x6A, of `colmi-ring-protocol.md`.
 extension RingConversation {
-  /// Interval between keep-alives. Without them, a measurement ends after about a minute.
+  /// Interval between keep-alive requests. Otherwise, a measurement ends after about a minute.
   private static let keepAliveInterval = Duration.seconds(20)
 
-  /// Measures for a duration, or until the task is cancelled. Always stops the measurement.
+  /// Measures for a duration or until the task is cancelled, and stops the measurement in every case.
   ///
   /// - Parameters:
-  ///   - measurement: the quantity to measure.
-  ///   - duration: `nil` to measure until cancelled.
+  ///   - measurement: quantity to measure.
+  ///   - duration: duration of the measurement; `nil` to measure until the task is cancelled.
   ///   - body: called with each frame on the loop's thread; it must not block.
   /// - Throws: `lacking`, `refused` or `noReply` if the measurement does not start, and `host` if the link
-  ///   ends meanwhile.
+  ///   ends.
   public func measure(
     _ measurement: RingMeasurement, for duration: Duration?,
     _ body: @escaping @Sendable (RingMeasurementFrame, ReceiveTime) -> Void
@@ -611,7 +614,7 @@ extension RingConversation {
     measurementListener = nil
     let value = lastValue
     let isOpen = await connection.end == nil
-    // The ring must receive the stop even if the task is cancelled.
+    // Send the stop even if the task is cancelled.
     if isOpen {
       await connection.loop.uninterrupted { await self.stop(measurement, value) }
     }
@@ -648,7 +651,7 @@ extension RingConversation {
     }
   }
 
-  /// Returns when the duration has elapsed, the task is cancelled or the link has ended.
+  /// Waits until the duration has elapsed, the task is cancelled or the link has ended.
   private func lasting(_ measurement: RingMeasurement, _ duration: Duration?) async {
     let loop = connection.loop
     let keepAlive = loop.task { [weak self] in
@@ -660,12 +663,14 @@ extension RingConversation {
     await lasting(duration)
   }
 
-  /// Returns when the duration has elapsed, the task is cancelled, `measurementEnd` is set or the link has ended.
+  /// Waits until the duration has elapsed, the task is cancelled, `measurementEnd` is set or the link has
+  /// ended.
   private func lasting(_ duration: Duration?) async {
     let over = OneShot<Void>()
     measurementEnd = over
     defer { measurementEnd = nil }
-    // Check this now that `linkEnded` can see the measurement, so that the end of the link is not missed.
+    // Check here, after `measurementEnd` is visible to `linkEnded`, so that the end of the link is not
+    // missed.
     guard await connection.end == nil else { return }
     let timer = duration.map { duration in connection.loop.after(duration) { over.set(()) } }
     await over.value(ifCancelled: ())
@@ -686,12 +691,12 @@ extension RingConversation {
   }
 }
 
-/// Workouts, in which a ring reports heart rate, steps and distance about once a second. Reference, section 3,
-/// 0x77 and 0x78: published by one project; no capture of a real ring shows it.
+/// Workouts, during which a ring reports heart rate, steps and distance about once a second. Reference,
+/// section 3, 0x77 and 0x78. Published by one project, and not confirmed by a capture.
 extension RingConversation {
   /// Starts, pauses, resumes or ends a workout.
   ///
-  /// - Throws: `refused` or `noReply` if the ring does not support workouts, and errors of the link.
+  /// - Throws: `refused` or `noReply` if the ring does not support workouts, and errors of the connection.
   public func workout(_ action: RingSportAction, _ sport: RingSport) async throws(RingError) {
     var refusal: UInt8?
     let isAnswered = try await exchange(.command(RingRequest.sport(action, sport).command)) { arrival in
@@ -709,12 +714,12 @@ extension RingConversation {
     }
   }
 
-  /// Passes the reports of the current workout to `body`, in order, on the event loop. Returns when the duration
-  /// has elapsed, the task is cancelled, or the ring reports the workout's end.
+  /// Calls `body` on the event loop with each report of the current workout, in order. Returns when the
+  /// duration has elapsed, the task is cancelled, or the ring reports the end of the workout.
   ///
   /// - Parameters:
-  ///   - duration: `nil` for no limit.
-  ///   - body: receives each report, with the time at which the kernel received it.
+  ///   - duration: maximum duration; `nil` for no limit.
+  ///   - body: receives each report with its kernel timestamp.
   /// - Throws: the error that ended the link.
   public func watchWorkout(
     for duration: Duration?, _ body: @escaping @Sendable (RingSportSample, ReceiveTime) -> Void
@@ -726,10 +731,10 @@ extension RingConversation {
   }
 }
 
-/// Checks that combine several answers.
+/// Queries that combine several answers.
 extension RingConversation {
-  /// Hardware and firmware revision in the Device Information service; `nil` for a revision that the ring
-  /// does not have.
+  /// Returns the hardware and firmware revisions from the Device Information service; `nil` for a missing
+  /// revision.
   public func revisions() async throws(RingError) -> (hardware: String?, firmware: String?) {
     do throws(GATTError) {
       let database = GATTDatabase(services: try await connection.discoverServices(.deviceInformation))
@@ -746,9 +751,9 @@ extension RingConversation {
     } catch { throw .host(.gatt(error)) }
   }
 
-  /// Compares the newest entries of today's logs with the expected time of the ring's clock.
+  /// Checks the ring's clock by comparing the newest entries of today's logs with the expected time.
   ///
-  /// Heart rates are ignored, because their slots after the current time may be stale.
+  /// The heart-rate log is not used, because its slots after the current time may be stale.
   public func judgeClock(
     _ now: RingDateTime, localOffsetMinutes: Int
   ) async throws(RingError) -> RingClockCheck.Finding {
@@ -772,7 +777,7 @@ extension RingConversation {
     return try? RingDateTime(date: date, hour: minute / 60, minute: minute % 60)
   }
 
-  /// Returns the newest entry of today's stress log, if the ring's today is `date`.
+  /// Returns the newest entry of today's stress log, if the ring's clock shows the date `date`.
   private func newestStress(_ date: RingDate) async throws(RingError) -> (
     time: RingDateTime, slotMinutes: Int
   )? {
@@ -785,7 +790,7 @@ extension RingConversation {
     return (time, log.intervalMinutes)
   }
 
-  /// Runs `body`. Returns `nil` if the ring does not answer its request.
+  /// Runs `body`. Returns `nil` if the ring refuses or does not answer its request.
   private func unlessLacking<Value: Sendable>(
     _ body: () async throws(RingError) -> Value?
   ) async throws(RingError) -> Value? {
@@ -798,7 +803,7 @@ extension RingConversation {
   }
 }
 
-/// A ring's answer. It is written as one JSON object per line, with the keys of `ringtap ring decode`.
+/// Answer of a ring. It is written as one JSON object per line, with the keys of `ringtap ring decode`.
 package enum RingAnswer: FieldSource, Sendable {
   case reply(RingReply)
   case dayLog(RingDayLog)
@@ -824,10 +829,10 @@ package enum RingAnswer: FieldSource, Sendable {
   }
 }
 
-/// An error of a request to a ring.
+/// Error of a request to a ring.
 public enum RingError: Error, Hashable, Sendable {
   case host(HostError)
-  /// The ring does not support the command. 0xEE is the only code observed.
+  /// The ring does not support the command. The only observed code is 0xEE.
   case refused(opcode: UInt8, code: UInt8)
   /// No reply arrived within the timeout.
   case noReply(to: String, seconds: Double)

@@ -4,13 +4,13 @@ package import BLEStack
 package import BLEWire
 import ColmiRing
 
-/// A connected ring: its characteristics, and the commands of the raw stream.
+/// Connected ring: its characteristics, and the commands of the raw stream.
 package struct RingLink: Sendable {
   /// The ring's characteristics.
   struct Attributes: Hashable, Sendable {
     var command: GATTDatabase.Characteristic
     var replies: GATTDatabase.Characteristic
-    /// The big data channel's characteristic from ring to host. Some rings send the raw stream on it, instead
+    /// Characteristic of the big data channel from ring to host. Some rings send the raw stream here, instead
     /// of or in addition to `replies`.
     var bigData: GATTDatabase.Characteristic?
     var bigDataWrite: GATTDatabase.Characteristic?
@@ -19,7 +19,7 @@ package struct RingLink: Sendable {
   let connection: Connection
   let attributes: Attributes
 
-  /// Finds the ring's two services. Discovers them unless services from an earlier link are known to be
+  /// Finds the ring's two services. They are discovered unless services from an earlier link are known to be
   /// valid.
   ///
   /// - Throws: `unsuitable` if the device has no ring service.
@@ -34,7 +34,7 @@ package struct RingLink: Sendable {
     attributes = try Self.attributes(in: database, of: connection.peer)
   }
 
-  /// Finds only the attributes that the raw stream needs; `listenFurther` finds the others.
+  /// Finds only the attributes that the raw stream requires; `listenFurther` finds the other attributes.
   ///
   /// - Throws: `unsuitable` if the device has no ring service.
   package init(toStream connection: Connection) async throws(HostError) {
@@ -62,8 +62,8 @@ package struct RingLink: Sendable {
     return found
   }
 
-  /// Attributes of the first service with both characteristics. A service whose replies can be enabled is
-  /// preferred.
+  /// Returns the attributes of the first service with both characteristics. Services whose reply
+  /// characteristic can notify are preferred.
   private static func attributes(in database: GATTDatabase) -> Attributes? {
     let pairs = database.services.filter { $0.uuid == RingUUID.commandService }.compactMap { service in
       let alone = GATTDatabase(services: [service])
@@ -80,14 +80,15 @@ package struct RingLink: Sendable {
       bigDataWrite: database.characteristic(RingUUID.bigDataWrite, in: RingUUID.bigDataService))
   }
 
-  /// Subscribes, then starts the stream, because a ring ignores writes before the subscription. Raw frames
-  /// arrive on the characteristic of replies, and with some rings also on the second channel (reference
+  /// Subscribes, then starts the stream. A ring ignores writes before the subscription. Raw frames arrive on
+  /// the reply characteristic, and with some rings also on the second channel (reference
   /// `colmi-ring-protocol.md`, 5).
   ///
   /// The MTU exchange can follow later, because raw frames fit into the smallest MTU. The start command is
   /// sent right after the subscription request, and the first frame acknowledges both.
   ///
-  /// - Parameter take: called with every notification of the ring, on the receive thread.
+  /// - Parameters:
+  ///   - take: called with every notification of the ring, on the receive thread.
   package func startRaw(
     _ take: @escaping @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
   ) async throws(HostError) {
@@ -111,9 +112,11 @@ package struct RingLink: Sendable {
     _ = try await connection.subscribe(channel, followedBy: start, take)
   }
 
-  /// Finds the other attributes, and subscribes to the second channel.
+  /// Finds the remaining attributes, and subscribes to the second channel.
   ///
-  /// - Parameter isSilent: whether the first channel delivered nothing. The start command is then repeated.
+  /// - Parameters:
+  ///   - isSilent: whether no frame has arrived on the first channel. If so, the start command is repeated.
+  ///   - take: called with every notification of the ring, on the receive thread.
   package func listenFurther(
     isSilent: Bool,
     _ take: @escaping @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
@@ -126,9 +129,9 @@ package struct RingLink: Sendable {
     try await listen(to: bigData, andStart: isSilent, take)
   }
 
-  /// Stops the stream. If the ring does not respond in time, closes the connection.
+  /// Stops the stream. Closes the connection if the ring does not respond in time.
   ///
-  /// Sends the command twice, 120 ms apart, because a single stop is not always effective (reference
+  /// The command is sent twice, 120 ms apart, because a single stop is not always effective (reference
   /// `colmi-ring-protocol.md`, 5.4).
   package func stopRaw(within patience: Duration) async {
     let timer = connection.loop.after(patience) { await connection.close() }
@@ -143,6 +146,8 @@ package struct RingLink: Sendable {
   /// Whether the ring has both characteristics of the big data channel.
   var hasBigData: Bool { attributes.bigData != nil && attributes.bigDataWrite != nil }
 
+  /// Sends a message on the big data channel.
+  ///
   /// - Precondition: `hasBigData`.
   func write(_ message: RingBigData) async throws(GATTError) {
     guard let bigDataWrite = attributes.bigDataWrite else {

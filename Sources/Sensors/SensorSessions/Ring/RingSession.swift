@@ -4,11 +4,11 @@ public import BLEWire
 public import ColmiRing
 import Synchronization
 
-/// A raw sample of a ring with its kernel timestamp, decoded on the receive thread.
+/// Raw sample of a ring with its kernel timestamp, decoded on the receive thread.
 public struct RingRawReading: NotificationSample, BitwiseCopyable {
   public let time: ReceiveTime
   public let sample: RingRawSample
-  /// Number of the link that delivered the sample; later links have higher numbers.
+  /// Number of the link that delivered the sample. Later links have higher numbers.
   package let link: Int
 
   public init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError) {
@@ -25,7 +25,7 @@ public struct RingRawReading: NotificationSample, BitwiseCopyable {
 }
 
 extension RingRawReading: CustomStringConvertible {
-  /// The sensor's counts without the time: `ppg 10625`, `spo2 8123`, `accelerometer 12 -7 511`.
+  /// Counts of the sensor without the time: `ppg 10625`, `spo2 8123`, `accelerometer 12 -7 511`.
   public var description: String {
     switch sample {
     case .accelerometer(let sample): "accelerometer \(sample.x) \(sample.y) \(sample.z)"
@@ -36,12 +36,12 @@ extension RingRawReading: CustomStringConvertible {
   }
 }
 
-/// A connected ring with its raw stream, for readers of live samples.
+/// Connected ring and its raw stream, for readers of live samples.
 public struct RingSession: SensorSession {
   /// Timeout for stopping the ring.
   private static let stopPatience = Duration.seconds(2)
 
-  /// Capacity of the sample queue: about 8 s of the fastest stream (2,083 samples per second).
+  /// Capacity of the sample queue, about 8 s of the fastest stream (2,083 samples per second).
   public static let queueCapacity = 1 << 14
   private let ring: RingLink
   private let times: SampleTimes
@@ -63,9 +63,9 @@ public struct RingSession: SensorSession {
     return session
   }
 
-  /// Subscribes to the second channel, too.
+  /// Subscribes to the second channel.
   ///
-  /// - Returns: empty facts; `ringtap ring info` reads the identity.
+  /// - Returns: empty facts. `ringtap ring info` reads the identity.
   public func complete() async throws(HostError) -> SensorFacts? {
     do throws(GATTError) {
       try await ring.listenFurther(isSilent: times.first == nil, take)
@@ -95,8 +95,8 @@ extension SampleSink<RingRawReading> {
   }
 }
 
-/// The attribute that delivered the first value on a link. Some rings repeat the stream on a second
-/// attribute, and some sensors have two characteristics of one type.
+/// Attribute that delivered the first value on a link. Some rings repeat the stream on a second attribute,
+/// and some sensors have two characteristics of one type.
 package final class RawSource: Sendable {
   private let known = Atomic<UInt16>(0)
 
@@ -108,7 +108,7 @@ package final class RawSource: Sendable {
     return source == 0 ? nil : AttributeHandle(source)
   }
 
-  /// Whether the attribute is the first that delivered a value. Call on the receive thread only.
+  /// Returns whether the attribute delivered the link's first value. Call on the receive thread only.
   package func isFirst(_ handle: AttributeHandle) -> Bool {
     let source = known.load(ordering: .relaxed)
     if source == 0 { known.store(handle.rawValue, ordering: .relaxed) }

@@ -1,7 +1,7 @@
 import BLEWire
 import ColmiRing
 
-/// A log of a ring, assembled frame by frame from a recording, without timeouts or retries.
+/// Log of a ring, assembled frame by frame from a recording, without timeouts or retries.
 struct RingOpenLog: Sendable {
   enum Log: Sendable {
     case day(RingDayLog)
@@ -10,20 +10,20 @@ struct RingOpenLog: Sendable {
 
   enum Step: Sendable {
     case taken
-    /// The log is complete, or nothing more of it can follow.
+    /// The log is complete, or no more of it can follow.
     case ended(Log)
     /// The frame contradicts the log so far.
     case rejected
-    /// The frame belongs to another log of the same kind, so the end of this log was not recorded.
+    /// The frame belongs to another log of the same kind. The end of this log was not recorded.
     case ofAnother
   }
 
-  /// Maximum pause inside a log. A ring sends a whole log within a second; a frame after a longer pause
+  /// Maximum pause inside a log. A ring sends a whole log within a second. A frame after a longer pause
   /// begins another log.
   static let silence = Duration.seconds(10)
 
   let kind: RingLogKind
-  /// Day that the host requested, for logs in which the ring does not echo it.
+  /// Day that the host requested, for logs in which the ring does not echo the day.
   let asked: RingDayLog.Day?
   /// Time of the first frame.
   let start: ReceiveTime
@@ -56,7 +56,7 @@ struct RingOpenLog: Sendable {
     return step
   }
 
-  /// Returns the log as received so far; `nil` without the header that defines its frames.
+  /// Returns the received part of the log; `nil` if the header is missing.
   mutating func finish() -> Log? {
     days == nil ? records.finish().map { .activity($0) } : days?.finish().map { .day($0) }
   }
@@ -85,7 +85,7 @@ struct RingOpenLog: Sendable {
     }
   }
 
-  /// Position of a frame in its log. A ring sends frames in order.
+  /// Returns the position of a frame in its log. A ring sends the frames in order.
   private static func place(of bytes: Span<UInt8>, _ kind: RingLogKind) -> Int {
     guard kind == .activity else { return Int(bytes[1]) }
     return bytes[1] == 0xF0 ? 0 : Int(bytes[5]) + 1
@@ -95,7 +95,8 @@ struct RingOpenLog: Sendable {
 }
 
 extension ReceiveTime {
-  /// Whether both times are at most `duration` apart. Times in a log can have any value.
+  /// Returns whether two times are at most `duration` apart. Times in a log can have any value, so overflow
+  /// is handled.
   func isNear(_ other: ReceiveTime, within duration: Duration) -> Bool {
     let (difference, overflow) = nanoseconds.subtractingReportingOverflow(other.nanoseconds)
     return !overflow && difference.magnitude <= UInt64(duration / .nanoseconds(1))

@@ -4,13 +4,14 @@ import JSONText
 
 /// Converts the recorded packets between a ring and its host to rows of the ring's history and to messages.
 ///
-/// Days are those of the ring's clock: as the host set it in the log, or as `calendar` defines it before
-/// that. The day of a log is taken from the host's request, the echo in the ring's answer, or dates in the
-/// answer. Parts of logs and messages may be interleaved with other frames. If parts are missing, the
-/// received rows are kept and the log is marked incomplete.
+/// Days are days on the ring's clock. The clock is known from the host's setting in the log, and before this
+/// setting from `calendar`. The day of a log is taken from the host's request, from the echo in the ring's
+/// answer, or from dates in the answer. Other frames may arrive between the parts of a log or message. If
+/// parts are missing, the received rows are kept and the log is marked as incomplete.
 package struct RingStory {
   package private(set) var counts = Counts()
-  /// Offset of the ring's clock from the log's clock, in seconds, as set by the host; `nil` before.
+  /// Offset of the ring's clock from the clock of the log, in seconds; `nil` until the host sets the ring's
+  /// clock.
   package var clockOffset: Int64? { clock.offset }
 
   private var clock: RingStoryClock
@@ -20,23 +21,26 @@ package struct RingStory {
   private var temperatures: RingIntervalTemperatureAssembler?
   private var received = RingBigDataReassembler()
   private var sent = RingBigDataReassembler()
-  /// Time of the latest part, in each direction.
+  /// Time of the latest message part in each direction.
   private var latestPiece: [RingTranscript.Direction: ReceiveTime] = [:]
   private var line = JSONLine()
   private let message: (Span<UInt8>) -> Void
 
   private enum Request {
     case of(RingDayLog.Day)
-    /// Several days were requested before the first was answered.
+    /// Several days were requested before the first answer.
     case several
   }
 
+  /// Starts a conversion.
+  ///
   /// - Parameters:
-  ///   - calendar: time zone of the ring's clock. If `nil`, it is computed as the difference between the time
-  ///     that the host set and the time of the log, rounded to a quarter of an hour.
+  ///   - calendar: time zone of the ring's clock. If `nil`, it is the difference between the time set by the
+  ///     host and the time of the log, rounded to a quarter of an hour.
   ///   - fallback: time zone before the host sets the clock, if `calendar` is `nil`.
   ///   - message: called with a JSON line, including its line feed, for each frame, log and message except
-  ///     those of the raw stream. The line has time and direction, and the output of `ringtap ring decode`.
+  ///     those of the raw stream. The line contains the time, the direction and the output of
+  ///     `ringtap ring decode`.
   package init(
     calendar: RingCalendar?, fallback: RingCalendar = .utc,
     message: @escaping (Span<UInt8>) -> Void = { _ in }
@@ -45,7 +49,8 @@ package struct RingStory {
     self.message = message
   }
 
-  /// Processes a value of the ring's command or big data channel, in the order of the log.
+  /// Processes a value of the ring's command or big data channel. Values must be passed in the order of the
+  /// log.
   package mutating func take(
     _ value: Span<UInt8>, channel: RingTranscript.Channel, direction: RingTranscript.Direction,
     at time: ReceiveTime
@@ -58,7 +63,7 @@ package struct RingStory {
     }
   }
 
-  /// Closes incomplete logs and messages. Call it at the end of each link and of the log.
+  /// Closes incomplete logs and messages. Call it at the end of each link and at the end of the log.
   package mutating func finish() {
     for kind in RingLogKind.allCases { close(kind) }
     requests.removeAll()
@@ -133,7 +138,7 @@ package struct RingStory {
     }
   }
 
-  /// Returns the request that the new log answers.
+  /// Returns the requested day for a log that begins; `nil` if unknown.
   private mutating func asked(_ kind: RingLogKind) -> RingDayLog.Day? {
     guard case .of(let day) = requests.removeValue(forKey: kind) else { return nil }
     return day
@@ -195,7 +200,7 @@ package struct RingStory {
     } else {
       sent.receive(value) { events.append($0) }
     }
-    // One value may complete several messages; the value is counted with the first.
+    // If one value completes several messages, it is counted with the first message.
     if events.isEmpty { counts.pieces += 1 }
     for (index, event) in events.enumerated() { take(event, direction, time, isFirst: index == 0) }
   }
@@ -208,7 +213,7 @@ package struct RingStory {
     } else {
       sent.abandon { events.append($0) }
     }
-    // The message's values were already counted as pieces.
+    // The values of the message have already been counted as pieces.
     for event in events { take(event, direction, time, isFirst: false) }
   }
 
@@ -236,7 +241,7 @@ package struct RingStory {
     case .sleepLog(let nights): for night in nights { keep(.sleep, rows.of(night: night)) }
     case .nap(let naps): for nap in naps { keep(.sleep, rows.of(nap: nap)) }
     case .spO2(let days): for day in days { keep(.spo2, rows.of(day)) }
-    // Half-hourly temperatures do not replace those measured at the ring's shorter interval.
+    // Half-hourly temperatures do not replace temperatures at the ring's own shorter interval.
     case .temperature(let days): for day in days { keep(.temperature, rows.of(day), .keep) }
     case .manualHeartRate(let log): keep(.heartRate, rows.of(log))
     case .intervalTemperature(let packet): keep(packet, time)
@@ -254,7 +259,9 @@ package struct RingStory {
     keep(log, time)
   }
 
-  /// - Parameter time: time of the event that ends the temperatures; `nil` for the time of the latest part.
+  /// Ends the log of temperatures.
+  ///
+  /// - Parameter time: time of the event that ends the log; `nil` for the time of the latest part.
   private mutating func endTemperatures(at time: ReceiveTime?) {
     let log = temperatures?.finish()
     temperatures = nil
@@ -332,7 +339,7 @@ package struct RingStory {
 }
 
 extension FieldList {
-  /// The `kind` member, on which programs depend.
+  /// Value of the `kind` member, which is a stable interface.
   fileprivate var kind: String { text("kind") }
   /// Reason why the value is invalid.
   fileprivate var reason: String { text("reason") }
@@ -344,9 +351,9 @@ extension FieldList {
 }
 
 extension RingDayLog.Day {
-  /// Returns the date of the log, or `nil` if it is invalid.
+  /// Returns the date of the log; `nil` if it is invalid.
   ///
-  /// - Parameter today: today's date by the ring's clock.
+  /// - Parameter today: today's date on the ring's clock.
   fileprivate func date(from today: RingDate) -> RingDate? {
     switch self {
     case .timestamp(let timestamp):
@@ -357,7 +364,7 @@ extension RingDayLog.Day {
 }
 
 extension RingLogKind {
-  /// The table of the log; `nil` for a log of unknown meaning.
+  /// Table for the log; `nil` for a log of unknown meaning.
   fileprivate var table: RingHistoryKind? {
     switch self {
     case .heartRate: .heartRate
@@ -372,21 +379,21 @@ extension RingLogKind {
 extension RingStory {
   /// Counts of values by type.
   package struct Counts: Hashable, Sendable {
-    /// An unknown command byte or data ID.
+    /// Unknown command byte or data ID.
     package struct Unknown: Hashable, Sendable {
       package let channel: RingTranscript.Channel
       package let direction: RingTranscript.Direction
       package let code: UInt8
     }
 
-    /// Number of all values received. Each is also counted in one of `frames`, `messages`, `logFrames`,
+    /// Number of received values. Each value is also counted in one of `frames`, `messages`, `logFrames`,
     /// `pieces`, `unknown`, `invalid` and `rawFrames`.
     package var values = 0
     /// Number of single frames of the command channel, by their `kind` in JSON.
     package var frames: [String: Int] = [:]
     /// Number of messages of the big data channel, by their `kind` in JSON.
     package var messages: [String: Int] = [:]
-    /// Number of values that contained only part of a message.
+    /// Number of values that contain only part of a message.
     package var pieces = 0
     package var logFrames: [RingLogKind: Int] = [:]
     package var rawFrames = 0
@@ -397,9 +404,9 @@ extension RingStory {
 
     /// Number of assembled logs, by their `kind` in JSON.
     package var logs: [String: Int] = [:]
-    /// Number of incomplete logs among them.
+    /// Number of incomplete logs among the assembled logs.
     package var incompleteLogs = 0
-    /// Number of logs whose day is unknown; their rows are not in the tables.
+    /// Number of logs whose day is unknown. Their rows are not in the tables.
     package var undatedLogs = 0
     /// Number of rows dropped because the tables were full.
     package var droppedRows = 0
@@ -410,15 +417,18 @@ extension RingStory {
 private struct RingStoryClock: Sendable {
   /// Time zone of the ring's clock.
   private(set) var calendar: RingCalendar
-  /// Offset of the ring's clock from the log's clock, in seconds, as set by the host; `nil` before.
+  /// Offset of the ring's clock from the clock of the log, in seconds; `nil` until the host sets the ring's
+  /// clock.
   private(set) var offset: Int64?
   private let isGiven: Bool
 
-  /// Maximum offset of a time zone from UTC.
+  /// Maximum offset of a time zone from UTC, in seconds.
   private static let farthestZoneSeconds: Int64 = 14 * 3600
-  /// Unit of the offsets of time zones, which are multiples of it.
+  /// Step of time zone offsets, in seconds. All offsets are multiples of it.
   private static let zoneStepSeconds: Int64 = 15 * 60
 
+  /// Creates the clock at the start of a recording.
+  ///
   /// - Parameter isGiven: whether to keep the calendar when the host sets the ring's clock.
   init(calendar: RingCalendar, isGiven: Bool) {
     self.calendar = calendar
@@ -431,12 +441,12 @@ private struct RingStoryClock: Sendable {
     guard !isGiven else { return }
     let steps = Int64((Double(offset) / Double(Self.zoneStepSeconds)).rounded())
     let zone = steps * Self.zoneStepSeconds
-    // A larger offset means that the clock of the host or of the log was never set.
+    // A larger offset means that the clock of the host or of the log was not set.
     guard zone.magnitude <= Self.farthestZoneSeconds else { return }
     calendar = RingCalendar { _ in Int32(zone) }
   }
 
-  /// Time that the ring's clock shows at an instant; `nil` outside its range of years.
+  /// Returns the time that the ring's clock shows at an instant; `nil` outside its range of years.
   func shown(at time: ReceiveTime) -> RingDateTime? {
     guard let offset else { return try? calendar.clock(at: time) }
     return try? RingDateTime(secondsSince1970: time.seconds + offset, convention: .utc)

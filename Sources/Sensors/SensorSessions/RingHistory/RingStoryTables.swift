@@ -2,15 +2,14 @@ package import BLELinux
 import BLEWire
 import ColmiRing
 
-/// The tables of recorded ring traffic: history, battery, and measurements on demand.
+/// Tables of recorded ring traffic: history, battery, and measurements on demand.
 struct RingStoryTables {
-  /// Maximum number of history rows: enough for ten months of everything that a ring stores.
+  /// Maximum number of history rows: ten months of all data that a ring stores.
   static let historyRows = Limit(
     131_072, "rows of a ring's history from a packet log", by: .file,
     whenFull: "rows of other times are left out",
     counted: "`droppedRows` of the import")
-  /// Maximum number of rows of battery and of measurements: enough for a day and a half of continuous
-  /// measurement.
+  /// Maximum number of battery rows and of measurement rows: a day and a half of continuous measurement.
   static let momentRows = Limit(
     262_144, "rows of a ring's battery and of its measurements from a packet log, each", by: .file,
     whenFull: "later ones are left out", counted: "`droppedRows` of the import")
@@ -29,21 +28,23 @@ struct RingStoryTables {
       case frame(RingMeasurementFrame.Fault)
       /// The host stopped the measurement.
       case stopped
-      /// The ring reported, unsolicited, that it stored the value.
+      /// The ring reported that it stored the value, without a request.
       case stored
     }
 
     let time: ReceiveTime
     let measurement: RingMeasurement
-    /// Measured value; 0 without a value.
+    /// Measured value; 0 if there is none.
     let value: UInt8
-    /// Interval between two beats; 0 without an interval.
+    /// Interval between two beats in milliseconds; 0 if there is none.
     let pulseIntervalMilliseconds: UInt16
     let result: Result
   }
 
   // MARK: Rows
 
+  /// Adds rows to the table of their kind.
+  ///
   /// - Returns: the number of rows dropped because the tables are full.
   mutating func keep(
     _ kind: RingHistoryKind, _ rows: [RingTable.Row], _ conflict: RingTable.Conflict
@@ -142,18 +143,18 @@ extension RingStory {
     package let rows: Int
   }
 
-  /// Whether no table has a row.
+  /// Whether all tables are empty.
   package var hasNoRows: Bool { tables.isEmpty }
 
-  /// Writes the tables of `ring sync`, battery.csv and measurements.csv. Existing files are replaced. A table
-  /// without rows has only its header. Call `finish` first.
+  /// Writes the tables of `ring sync`, battery.csv and measurements.csv, and replaces existing files. A table
+  /// without rows consists of its header. Call `finish` first.
   package func write(in directory: String) throws(SystemError) -> [WrittenTable] {
     try tables.write(in: directory)
   }
 }
 
 extension RingMeasurement {
-  /// Name in measurements.csv.
+  /// Name of the measurement in measurements.csv.
   fileprivate var name: String {
     switch self {
     case .heartRate: "heart-rate"
@@ -170,7 +171,7 @@ extension RingMeasurement {
     }
   }
 
-  /// Unit in measurements.csv; empty if there is no unit, or if it is unknown.
+  /// Unit in measurements.csv; empty if there is no unit or it is unknown.
   fileprivate var unit: String {
     switch self {
     case .heartRate, .realtimeHeartRate: "bpm"

@@ -3,7 +3,7 @@ import BLELinux
 import BLEWire
 public import ColmiRing
 
-/// Fetches a ring's history into tables, one for each kind. Later runs add new rows.
+/// Reads a ring's history into tables, one per kind. Later runs add new rows.
 public struct RingSync: Sendable {
   /// Result for one table.
   public struct Outcome: Hashable, Sendable {
@@ -11,17 +11,17 @@ public struct RingSync: Sendable {
     /// Number of rows in the file after the sync.
     public var rows = 0
     public var added = 0
-    /// Number of existing rows whose values changed, such as those of today.
+    /// Number of existing rows whose values changed, for example today's rows.
     public var changed = 0
-    /// Reason why the table has fewer rows than requested; `nil` if it is complete.
+    /// Reason why the table has fewer rows than requested; `nil` if the table is complete.
     public var note: String?
-    /// Whether rows are missing that the ring may still have.
+    /// Whether rows are missing that the ring may still store.
     public var isIncomplete = false
   }
 
-  /// Default number of days: a ring stores about a week.
+  /// Default number of days. A ring stores about a week.
   public static let defaultDays = 7
-  /// Maximum number of days. The "days ago" byte allows up to 254, but no ring stores that much.
+  /// Maximum number of days. The byte for "days ago" permits 254 days, but no ring stores that many.
   public static let maximumDays = 31
 
   private let conversation: RingConversation
@@ -31,11 +31,13 @@ public struct RingSync: Sendable {
   private let days: Int
   private let directory: String
 
+  /// Prepares a sync.
+  ///
   /// - Parameters:
   ///   - conversation: conversation with the ring.
   ///   - calendar: time zone of the days.
-  ///   - now: time that the ring's clock should show; it decides which day is today.
-  ///   - since: the first day; `nil` for as much as a ring stores.
+  ///   - now: time that the ring's clock should show; it determines today's date.
+  ///   - since: the first day; `nil` for all days that a ring stores.
   ///   - directory: directory of the tables.
   public init(
     _ conversation: RingConversation, calendar: RingCalendar, now: RingDateTime, since: RingDate?,
@@ -47,8 +49,7 @@ public struct RingSync: Sendable {
     self.directory = directory
   }
 
-  /// Fetches all kinds one after the other. If the ring does not have one of them, the others are still
-  /// fetched.
+  /// Reads all kinds one after the other. Kinds that the ring does not support are skipped.
   ///
   /// - Throws: `host` if the link or the disk fails, `interrupted` if the task is cancelled.
   public func run(_ progress: @Sendable (RingHistoryKind) -> Void) async throws(RingError) -> [Outcome] {
@@ -81,7 +82,11 @@ public struct RingSync: Sendable {
 
   private typealias Rows = [RingTable.Row]
 
-  /// Fetches a kind and returns the rows received. The outcome states what is missing.
+  /// Reads one kind and returns the received rows.
+  ///
+  /// - Parameters:
+  ///   - kind: kind of data.
+  ///   - outcome: receives a note about missing rows.
   private func fetch(_ kind: RingHistoryKind, _ outcome: inout Outcome) async throws(RingError) -> Rows {
     var rows: Rows = []
     var notes: [String] = []
@@ -114,6 +119,8 @@ public struct RingSync: Sendable {
 
   // MARK: Logs by day
 
+  /// Reads one day of a kind.
+  ///
   /// - Returns: the day's rows, and whether they are complete.
   private func day(_ kind: RingHistoryKind, _ daysAgo: UInt8) async throws(RingError) -> (Rows, Bool) {
     let date = now.date.before(days: Int(daysAgo))
@@ -149,7 +156,7 @@ public struct RingSync: Sendable {
 
   private func sleep() async throws(RingError) -> Rows {
     let answers = try await conversation.nights()
-    // The ring sends its naps unsolicited, before the nights.
+    // The ring sends its naps without a request, before the nights.
     return (answers + (await conversation.naps)).flatMap { answer -> Rows in
       switch answer.reply {
       case .sleepLog(let nights): nights.filter { isWanted($0.daysAgo) }.flatMap { rows.of(night: $0) }
@@ -159,8 +166,8 @@ public struct RingSync: Sendable {
     }
   }
 
-  /// Returns half-hourly temperatures and those measured at the ring's own interval. A ring has at most one
-  /// of the two.
+  /// Returns half-hourly temperatures and temperatures at the ring's own interval. A ring has at most one of
+  /// the two kinds.
   private func temperature(
     _ outcome: inout Outcome, _ notes: inout [String]
   ) async throws(RingError) -> Rows {

@@ -2,9 +2,9 @@ import BLELinux
 import BLEWire
 import ColmiRing
 
-/// A table of a ring's history: a CSV file that grows with each sync.
+/// Table of a ring's history: a CSV file that grows with each sync.
 ///
-/// The first column is `time_ns`; the first one or two columns are the row's key. A newer row replaces an
+/// The first column is `time_ns`. The first one or two columns are the key of a row. A newer row replaces an
 /// existing row with the same key, because today's counters grow.
 struct RingTable: Sendable {
   struct Row: Hashable, Sendable {
@@ -19,7 +19,7 @@ struct RingTable: Sendable {
 
     init(_ time: ReceiveTime, _ columns: String...) { self.init(time, columns) }
 
-    /// The row's line in the file, without line feed.
+    /// Line of the row in the file, without line feed.
     fileprivate var line: String { ([String(time.nanoseconds)] + columns).joined(separator: ",") }
   }
 
@@ -36,12 +36,13 @@ struct RingTable: Sendable {
 
   var rowCount: Int { lines.count }
 
-  /// Creates a table without rows.
+  /// Creates an empty table.
   init(_ kind: RingHistoryKind) { self.kind = kind }
 
   /// Reads the table from its file.
   ///
-  /// - Throws: an error if the file cannot be read. A file of another kind sets `isForeign`.
+  /// - Throws: an error if the file cannot be read. A file with another header is not an error; it sets
+  ///   `isForeign`.
   init(_ kind: RingHistoryKind, in directory: String) throws(SystemError) {
     self.kind = kind
     let path = directory + "/" + kind.fileName
@@ -57,15 +58,15 @@ struct RingTable: Sendable {
     for row in rows.dropFirst() { lines[key(row)] = row }
   }
 
-  /// Whether the file has another header, so that it must not be written.
+  /// Whether the file has another header. Such a file must not be overwritten.
   private(set) var isForeign = false
 
-  /// Action for a row whose key exists.
+  /// Action for a row whose key already exists.
   enum Conflict {
     case replace, keep
   }
 
-  /// Merges rows into the table; call `write` to store them.
+  /// Merges rows into the table. Call `write` to store them.
   mutating func merge(_ rows: [Row], _ conflict: Conflict = .replace) -> Merge {
     var merge = Merge()
     for row in rows {
@@ -79,7 +80,7 @@ struct RingTable: Sendable {
     return merge
   }
 
-  /// Whether a row with the same key exists.
+  /// Returns whether a row with the same key exists.
   func has(_ row: Row) -> Bool { lines[key(row.line)] != nil }
 
   func write(in directory: String) throws(SystemError) {
@@ -89,7 +90,7 @@ struct RingTable: Sendable {
       octets += Array(line.utf8)
       octets.append(UInt8(ascii: "\n"))
     }
-    // A ring deletes its data after a week, so the file may be the only copy.
+    // Replace the file atomically: a ring deletes its data after a week, so the file may be the only copy.
     try Files.replace(directory + "/" + kind.fileName, with: octets.span)
   }
 
@@ -103,14 +104,14 @@ struct RingTable: Sendable {
   }
 }
 
-/// The tables of a ring's history.
+/// Tables of a ring's history.
 public enum RingHistoryKind: String, CaseIterable, Hashable, Sendable {
   case heartRate = "heart-rate"
   case steps, stress, hrv, spo2, sleep, temperature
 
   public var fileName: String { rawValue + ".csv" }
 
-  /// Header line. The time in a row is the start of its slot.
+  /// Header line. The time of a row is the start of its slot.
   var header: String {
     switch self {
     case .heartRate: "time_ns,source,beats_per_minute"
@@ -123,7 +124,7 @@ public enum RingHistoryKind: String, CaseIterable, Hashable, Sendable {
     }
   }
 
-  /// Number of columns in the key: the time, or time and source.
+  /// Number of key columns: time, or time and source.
   var keyColumnCount: Int { self == .heartRate || self == .sleep ? 2 : 1 }
 }
 
@@ -133,10 +134,14 @@ struct RingRows: Sendable {
 
   /// The time zone of the ring's clock.
   let calendar: RingCalendar
-  /// Time shown by the ring's clock when it answered, from which "days ago" are counted.
+  /// Time that the ring's clock showed when it answered. "Days ago" are counted from it.
   let now: RingDateTime
 
-  /// - Parameter date: the requested day.
+  /// Returns the rows of a day's log.
+  ///
+  /// - Parameters:
+  ///   - log: the log.
+  ///   - date: the requested day.
   func of(_ log: RingDayLog, on date: RingDate) -> [Row] {
     // Today's slots after the current time may have stale values.
     let last = date == now.date ? Int(now.hour) * 60 + Int(now.minute) : 1440
@@ -192,7 +197,7 @@ struct RingRows: Sendable {
 }
 
 extension RingSleep.Stage {
-  /// Name in the table of sleep.
+  /// Name of the stage in the sleep table.
   package var text: String {
     switch self {
     case .none: "none"

@@ -5,11 +5,11 @@ public import BLEWire
 import JSONText
 import Synchronization
 
-/// Stores the keys of paired devices in a file for each device, beside the files of `KnownDevices`. Only the
+/// Stores the keys of paired devices in one file per device, beside the files of `KnownDevices`. Only the
 /// owner can read the files.
 ///
 /// Each file is replaced atomically. No other file of ringtap contains keys unless a caller requests it
-/// (`CapturingTransport.Keys.logged`). A file that cannot be read causes a warning and is not changed; the
+/// (`CapturingTransport.Keys.logged`). A file that cannot be read causes a warning and is not changed. The
 /// device must then be paired again.
 public final class BondFiles: BondStore {
   /// Maximum size of a file, in bytes.
@@ -20,20 +20,22 @@ public final class BondFiles: BondStore {
   private let warn: @Sendable (String) -> Void
   private let known: Mutex<[StoredBond]>
 
+  /// Reads the stored bonds.
+  ///
   /// - Parameters:
-  ///   - folder: path of the folder with a file for each device; created when needed.
-  ///   - warn: called with a line about each file that is damaged or cannot be written.
+  ///   - folder: path of the folder with a file for each device; created on the first write.
+  ///   - warn: called with a line for each file that is damaged or cannot be written.
   public init(in folder: String, warn: @escaping @Sendable (String) -> Void) {
     self.folder = folder
     self.warn = warn
     known = Mutex(Self.read(folder, warn))
   }
 
-  /// All bonds in order of use, the most recently used last.
+  /// Returns all bonds, the most recently used last.
   public func bonds() -> [StoredBond] { known.withLock { $0 } }
 
-  /// Writes the file synchronously. It has a few hundred bytes, and keeping the keys of a pairing matters
-  /// more than a short delay of the receive thread.
+  /// Writes the file synchronously. The file is small, and keeping the keys of a pairing matters more than a
+  /// short delay of the receive thread.
   public func keep(_ bond: StoredBond) {
     known.withLock { known in
       known.removeAll { $0.device == bond.device }
@@ -44,8 +46,8 @@ public final class BondFiles: BondStore {
     }
   }
 
-  /// Returns the sign counter to use, and stores the next one on disk before it returns. Signatures that
-  /// other runs of the program made meanwhile are taken into account.
+  /// Returns the sign counter to use, after storing the next counter on disk. Takes the counters stored by
+  /// other running instances of the program into account.
   public func takeSignCounter(of device: DeviceAddress) -> UInt32? {
     known.withLock { known in
       guard let place = known.lastIndex(where: { $0.device == device }) else { return nil }
@@ -65,8 +67,8 @@ public final class BondFiles: BondStore {
     }
   }
 
-  /// Whether a signed command is valid. Its counter is stored before this returns. If storing fails, the
-  /// command is rejected.
+  /// Returns whether a signed command is valid. The counter is stored first. If storing fails, the command is
+  /// rejected.
   public func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool {
     known.withLock { known in
       guard let place = known.lastIndex(where: { $0.isMeant(by: peer) }) else { return false }
@@ -89,6 +91,8 @@ public final class BondFiles: BondStore {
     try Files.replace(path(bond.device), with: octets.span, mode: 0o600)
   }
 
+  /// Deletes the bond of a device.
+  ///
   /// - Parameter address: the device's identity address, or its address when it was paired.
   /// - Returns: whether there was a bond.
   @discardableResult
@@ -166,8 +170,8 @@ extension StoredBond {
     line.endLine()
   }
 
-  /// A key that exists but cannot be read makes the file damaged, because without the key, ringtap would give
-  /// the device wrong answers.
+  /// Decodes a file; `nil` if it is damaged. A file with an unreadable key counts as damaged, because ringtap
+  /// would give the device wrong answers without the key.
   fileprivate init?(_ file: JSONDocument) {
     guard file["version"]?.integer(Int.self) == BondFiles.version, let device = file.address("address"),
       let local = file.address("localAddress"), let isAuthenticated = file["authenticated"]?.flag,
@@ -187,7 +191,7 @@ extension StoredBond {
       bond.localResolvingKey = try file.member("localResolvingKey", \.key)
       bond.peerSigningKey = try file.member("peerSigningKey", \.key)
       bond.localSigningKey = try file.member("localSigningKey", \.key)
-      // A file without a counter was written by a version that did not sign or check signatures.
+      // A file without a counter was written by a version that neither signed nor checked signatures.
       if bond.peerSigningKey != nil {
         bond.peerSignCounter = try file.member("peerSignCounter") { $0.integer(UInt32.self) } ?? 0
       }
@@ -229,11 +233,13 @@ extension JSONLine {
 }
 
 extension JSONDocument {
-  /// A key of 32 hexadecimal digits without a sign.
+  /// Key of 32 hexadecimal digits without a sign.
   fileprivate var key: UInt128? {
     text.flatMap { $0.utf8.count == 32 && $0.utf8.allSatisfy { $0 >= 0x30 } ? UInt128($0, radix: 16) : nil }
   }
 
+  /// Reads an optional member.
+  ///
   /// - Returns: `nil` if the member is missing.
   fileprivate func member<Value>(
     _ name: String, _ read: (JSONDocument) -> Value?
@@ -243,7 +249,7 @@ extension JSONDocument {
     return value
   }
 
-  /// Reads an address. Its type is in a member of the same name followed by `Type`.
+  /// Reads an address. Its type is in the member with the suffix `Type`.
   fileprivate func address(_ name: String) -> DeviceAddress? {
     let type: AddressType? =
       switch self[name + "Type"]?.text {

@@ -1,20 +1,19 @@
 import BLESensors
 package import BLEWire
 
-/// A value that a sensor broadcasts in its advertisements, without a connection.
+/// Value that a sensor broadcasts in its advertisements, without a connection.
 package enum AdvertisedReading: Sendable {
   case heartRate(HeartRateSample)
   case temperature(TemperatureSample)
 
-  /// Passes the readings in an advertisement to `body`, in order.
+  /// Calls `body` with each reading in an advertisement, in order.
   ///
   /// Supports the heart rate of Polar sensors and of Xiaomi and Amazfit bands, and the temperature of CORE
   /// sensors. Also supports service data with the UUID of a characteristic: Heart Rate Measurement,
   /// Temperature Measurement, Temperature (GATT Specification Supplement). Reference `sensor-services.md`, 2,
   /// 4 and 5.
   ///
-  /// - Throws: `WireError` if the format of the AD structures is invalid. Earlier readings were already
-  ///   passed to `body`.
+  /// - Throws: `WireError` if the format of the AD structures is invalid. `body` may have been called before.
   package static func forEach(
     in report: borrowing AdvertisingReport, at time: ReceiveTime,
     _ body: (_ reading: AdvertisedReading, _ octets: Span<UInt8>) -> Void
@@ -41,7 +40,7 @@ package enum AdvertisedReading: Sendable {
       return .heartRate(HeartRateSample(measurement, at: time))
     }
     if let core = try? CoreAdvertisement(decoding: value) {
-      // State 4 means measuring.
+      // State 4 means that the sensor is measuring.
       let number =
         core.status & 0x0F == 4 && core.coreThousandths > 0
         ? IEEE11073Float(mantissa: Int32(core.coreThousandths), exponent: -3)

@@ -3,19 +3,19 @@ import BLELinux
 package import BLEWire
 import Synchronization
 
-/// Counts of notifications and samples of a sensor over all links of a session.
+/// Numbers of notifications and samples of a sensor, over all links of a session.
 package struct SampleCounts: Hashable, Sendable {
   /// Number of notifications of any kind.
   package var received = 0
-  /// Number of samples without a value, because the sensor had nothing to measure.
+  /// Number of samples without a value, for example because the sensor is not worn.
   package var states = 0
   /// Number of notifications with an invalid format.
   package var malformed = 0
-  /// Number of valid notifications that are not samples: replies of a ring, unknown subtypes.
+  /// Number of valid notifications that are not samples, such as replies of a ring or unknown subtypes.
   package var other = 0
-  /// Number of samples received again on another characteristic.
+  /// Number of samples that were received again on another characteristic.
   package var repeated = 0
-  /// Number of samples dropped because the queue was full.
+  /// Number of samples that were dropped because the queue was full.
   package var dropped = 0
 
   package init() {}
@@ -29,7 +29,7 @@ package enum SampleReading<Sample: NotificationSample>: BitwiseCopyable {
   case sample(Sample)
   /// The notification is valid, but not a sample.
   case other
-  /// A sample that was already received on another characteristic.
+  /// The sample was already received on another characteristic.
   case repeated
 }
 
@@ -37,18 +37,18 @@ package enum SampleReading<Sample: NotificationSample>: BitwiseCopyable {
 package enum SampleEnd: Hashable, Sendable {
   /// The requested number of values was reached.
   case limit
-  /// The sensor ended the stream by itself, although the link is up.
+  /// The sensor ended the stream, although the link is up.
   case sensor
 }
 
-/// Decodes, counts and queues each notification of a sensor, over all links. It allocates nothing, and locks
-/// only for malformed notifications.
+/// Decodes, counts and queues each notification of a sensor, over all links. It does not allocate memory, and
+/// locks only for malformed notifications.
 public final class SampleSink<Sample: NotificationSample>: Sendable {
-  /// Type of the reader that empties the queue.
+  /// Type of reader that empties the queue.
   package enum Reader: Hashable, Sendable {
-    /// A task, which is woken for each sample that it waits for.
+    /// Task, which is woken for each sample that it waits for.
     case task
-    /// A thread, which the connection wakes at the end of each batch.
+    /// Thread, which the connection wakes at the end of each batch.
     case recorder
   }
 
@@ -68,11 +68,13 @@ public final class SampleSink<Sample: NotificationSample>: Sendable {
   private let linkCount = Atomic<Int>(0)
   private let ended: @Sendable (SampleEnd) -> Void
 
+  /// Creates a sink.
+  ///
   /// - Parameters:
   ///   - capacity: number of samples queued for a slow reader.
   ///   - reader: type of the queue's reader.
-  ///   - limit: number of values after which the sink and the packet log accept no more; `nil` for no limit.
-  ///   - tap: tap that fills the packet log.
+  ///   - limit: number of values after which the sink and the packet log stop; `nil` for no limit.
+  ///   - tap: tap of the packet log.
   ///   - ended: called on the receive thread when the sink accepts no more samples.
   package init(
     capacity: Int = 1024, for reader: Reader = .task, limit: Int? = nil, tap: PacketTap? = nil,
@@ -105,12 +107,16 @@ public final class SampleSink<Sample: NotificationSample>: Sendable {
 
   // MARK: Receive thread only
 
-  /// Decodes and queues one value; malformed values are counted.
+  /// Decodes and queues one value. Malformed values are counted.
   package func take(_ value: Span<UInt8>, at time: ReceiveTime) {
     take(at: time) { () throws(WireError) in .sample(try Sample(decoding: value, at: time)) }
   }
 
-  /// Processes one notification that `read` decodes, for values with more than one form.
+  /// Processes one notification.
+  ///
+  /// - Parameters:
+  ///   - time: receive time.
+  ///   - read: decodes the notification.
   package func take(at time: ReceiveTime, _ read: () throws(WireError) -> SampleReading<Sample>) {
     guard isOpen.load(ordering: .relaxed) else { return }
     receivedCount.add(1, ordering: .relaxed)
@@ -138,7 +144,7 @@ public final class SampleSink<Sample: NotificationSample>: Sendable {
     }
   }
 
-  /// Ends the stream, because the sensor stopped it.
+  /// Ends the stream after the sensor stopped it.
   package func end() {
     isEnded.store(true, ordering: .relaxed)
     samples.finish()

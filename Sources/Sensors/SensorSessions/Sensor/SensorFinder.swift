@@ -9,19 +9,20 @@ import Synchronization
 /// let strap = try await SensorFinder.find(straps, on: adapter, within: .seconds(20))
 /// ```
 public struct SensorSearch: Sendable {
-  /// Description of the sensor in messages: "no heart-rate sensor found within 20 s".
+  /// Description of the sensor for messages, such as "no heart-rate sensor found within 20 s".
   public var name: String
-  /// Advertised services to match; one is sufficient.
+  /// Advertised services; one match is sufficient.
   public var services: [BluetoothUUID]
-  /// Prefixes of the advertised name to match; one is sufficient. Many sensors do not advertise their
-  /// service.
+  /// Prefixes of the advertised name; one match is sufficient. Many sensors do not advertise their service.
   public var nameStarts: [String]
-  /// Matches names that a prefix cannot describe.
+  /// Predicate for names that a prefix cannot describe.
   package var matchesName: @Sendable (String) -> Bool = { _ in false }
 
+  /// Creates search criteria.
+  ///
   /// - Parameters:
-  ///   - name: description of the sensor in a word or two.
-  ///   - services: advertised services to match.
+  ///   - name: short description of the sensor.
+  ///   - services: advertised services, one of which must match.
   ///   - nameStarts: prefixes of the advertised name, case-sensitive.
   public init(_ name: String, services: [BluetoothUUID], nameStarts: [String] = []) {
     self.name = name
@@ -29,7 +30,7 @@ public struct SensorSearch: Sendable {
     self.nameStarts = nameStarts
   }
 
-  /// Whether an advertiser matches the criteria.
+  /// Returns whether an advertiser matches the criteria.
   public func matches(_ advertiser: Advertiser) -> Bool {
     if services.contains(where: advertiser.services.contains) { return true }
     guard let name = advertiser.name else { return false }
@@ -39,11 +40,11 @@ public struct SensorSearch: Sendable {
 
 /// Finds sensors by their advertisements.
 public enum SensorFinder {
-  /// Scans until a matching connectable sensor is found. The scan has stopped when this returns.
+  /// Scans until a matching connectable sensor is found, and stops the scan.
   ///
   /// - Parameters:
   ///   - search: criteria of the sensor.
-  ///   - name: exact name to wait for; `nil` for the first sensor that `search` matches.
+  ///   - name: exact name of the sensor; `nil` for the first sensor that matches `search`.
   ///   - adapter: adapter to scan with.
   ///   - duration: maximum time of the scan.
   ///   - heard: called with a report of the scan when it ends, even after an error.
@@ -64,7 +65,7 @@ public enum SensorFinder {
   ///
   /// - Parameters:
   ///   - searches: criteria of each sensor.
-  ///   - name: exact name to wait for instead of matching `searches`.
+  ///   - name: exact name of the sensor, used instead of `searches`; `nil` to use `searches`.
   ///   - adapter: adapter to scan with.
   ///   - duration: maximum time of the scan.
   ///   - heard: called with a report of the scan when it ends, even after an error.

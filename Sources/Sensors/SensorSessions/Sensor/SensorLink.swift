@@ -6,7 +6,7 @@ import Synchronization
 
 /// Information that a sensor reports about itself.
 public struct SensorFacts: Hashable, Sendable {
-  /// Texts of the Device Information service by characteristic. A sensor may have any of the six.
+  /// Texts of the Device Information service, by characteristic. A sensor may have any of the six texts.
   public var texts: [BluetoothUUID: String] = [:]
   public var battery: BatteryLevel?
   /// Body location of a heart-rate sensor.
@@ -27,11 +27,11 @@ public struct SensorFacts: Hashable, Sendable {
   public var softwareRevision: String? { texts[.softwareRevision] }
 }
 
-/// Characteristics of a service that a stream needs.
+/// Characteristics of a service that a stream requires.
 package struct SensorNeed: Sendable {
-  /// Characteristics that notify or indicate. The first one identifies the service.
+  /// Characteristics that notify or indicate. The first characteristic identifies the service.
   let pushed: [BluetoothUUID]
-  /// Characteristics that only need to exist.
+  /// Characteristics that must exist.
   let others: [BluetoothUUID]
   let service: BluetoothUUID
 
@@ -40,7 +40,7 @@ package struct SensorNeed: Sendable {
   }
 }
 
-/// A connected sensor: the attributes that its stream needs, and its identity.
+/// Connected sensor: its identity, and the attributes that its stream requires.
 package final class SensorLink: Sendable {
   package let connection: Connection
   /// Services that have the first required characteristic; those in which it notifies or indicates are
@@ -48,7 +48,7 @@ package final class SensorLink: Sendable {
   private let services: [GATTDatabase.Service]
   private let listening = Mutex<[Listening]>([])
 
-  /// A subscription to values of one type, which are taken from the first characteristic that sends any.
+  /// Subscription to values of one type. Values are taken from the first characteristic that sends any.
   private struct Listening: Sendable {
     let uuid: BluetoothUUID
     let service: BluetoothUUID
@@ -61,9 +61,9 @@ package final class SensorLink: Sendable {
     .manufacturerName, .modelNumber, .serialNumber, .hardwareRevision, .firmwareRevision, .softwareRevision,
   ]
 
-  /// Finds the services that have the first characteristic of a need, and uses the first need with such a
-  /// service. Discovers the services unless those of an earlier link are known to be valid. If the device
-  /// lists no such service by UUID, all services are discovered.
+  /// Finds the services with the first characteristic of a need, for the first need with such a service.
+  /// Discovers services unless the services of an earlier link are known to be valid. If no such service is
+  /// found by UUID, all services are discovered.
   package init(_ connection: Connection, _ needs: SensorNeed...) async throws(HostError) {
     self.connection = connection
     var (able, unable): ([GATTDatabase.Service], [GATTDatabase.Service]) = ([], [])
@@ -87,7 +87,8 @@ package final class SensorLink: Sendable {
     candidates(uuid, in: service).first
   }
 
-  /// Equivalent characteristics: those that notify or indicate; if there are none, all.
+  /// Returns equivalent characteristics: all that notify or indicate, or all characteristics of this type if
+  /// none does.
   private func candidates(
     _ uuid: BluetoothUUID, in service: BluetoothUUID
   ) -> [GATTDatabase.Characteristic] {
@@ -96,8 +97,8 @@ package final class SensorLink: Sendable {
     return able.isEmpty ? all : able
   }
 
-  /// Subscribes to a characteristic. If several are equivalent, values are taken from the first one that
-  /// sends any.
+  /// Subscribes to a characteristic. If several characteristics are equivalent, values are taken from the
+  /// first characteristic that sends any.
   ///
   /// - Throws: the device's error if it refuses all subscriptions.
   package func listen(
@@ -120,7 +121,9 @@ package final class SensorLink: Sendable {
     }
   }
 
-  /// - Returns: characteristics that accepted the subscription; empty if there are no candidates.
+  /// Subscribes to equivalent characteristics.
+  ///
+  /// - Returns: the characteristics that accepted the subscription; empty if there are no candidates.
   private func subscribe(
     to candidates: [GATTDatabase.Characteristic], _ entry: Listening
   ) async throws(HostError) -> [GATTDatabase.Characteristic] {
@@ -137,8 +140,8 @@ package final class SensorLink: Sendable {
     return taken
   }
 
-  /// Reports characteristics that are equivalent to those of the stream in a remark, and also subscribes to
-  /// them if the stream is silent.
+  /// Reports equivalent characteristics of the stream in a remark. If the stream is silent, also subscribes
+  /// to them.
   private func listenFurther(_ database: GATTDatabase) async throws(HostError) {
     for (index, entry) in listening.withLock({ $0 }).enumerated() {
       let all = database.characteristics(entry.uuid, in: entry.service).filter(\.canPush)
@@ -162,29 +165,29 @@ package final class SensorLink: Sendable {
     }
   }
 
-  /// Returns the error for a device without the feature that a command needs.
+  /// Returns the error for a device that lacks a feature required by a command.
   package func lacks(_ what: String) -> HostError {
     .unsuitable(
       "\(connection.peer) has no \(what); see what it has with `ringtap gatt \(connection.peer)`")
   }
 
-  /// Discovers all attributes and reads the sensor's identity, once the stream runs.
+  /// Discovers all attributes and reads the sensor's identity. Call this when the stream runs.
   ///
-  /// - Returns: `nil` if the attributes have changed; the stream must then be restarted.
+  /// - Returns: `nil` if the attributes have changed. The stream must then be restarted.
   package func facts() async throws(HostError) -> SensorFacts? {
     guard let database = try await findAll() else { return nil }
     try await listenFurther(database)
     let reader = FactsReader(connection: connection, database: database)
     let strays = await connection.statistics.strayResponses
     let facts = try await read(reader)
-    // A late response may have been matched to the wrong request. From now on, each response is delayed for a
-    // moment.
+    // A late response may have been assigned to the wrong request. From now on, the connection waits briefly
+    // for each response.
     let hasStrays = await connection.statistics.strayResponses != strays
     return try await noteFirmware(hasStrays ? try await read(reader) : facts)
   }
 
-  /// Reports the firmware revision, and compares it with the one stored by an earlier program, because other
-  /// firmware may have other attributes.
+  /// Reports the firmware revision, and verifies the attributes if an earlier program stored another
+  /// revision.
   ///
   /// - Returns: `nil` if the attributes have changed.
   private func noteFirmware(_ facts: SensorFacts) async throws(HostError) -> SensorFacts? {
@@ -197,8 +200,8 @@ package final class SensorLink: Sendable {
     return facts
   }
 
-  /// Discovers all attributes. If the device refuses to list them, discovers those with information about the
-  /// device, service by service.
+  /// Discovers all attributes. If the device refuses this, discovers the services with device information one
+  /// by one.
   private func findAll() async throws(HostError) -> GATTDatabase? {
     do throws(GATTError) {
       do throws(GATTError) { return try await connection.complete() } catch {
@@ -240,7 +243,7 @@ private struct FactsReader: Sendable {
       characteristic.properties.contains(.read)
     else { return nil }
     do throws(GATTError) {
-      // Do not delay a caller who stops the stream.
+      // Do not delay a caller that stops the stream.
       if Task.isCancelled { throw .cancelled }
       let octets = try await connection.read(characteristic.valueHandle)
       return try? Value(decoding: octets.span)

@@ -3,35 +3,35 @@ import BLELinux
 package import BLEWire
 import Synchronization
 
-/// A session with one kind of sensor on one link: starts the stream, then reads the sensor's identity.
+/// Session with one kind of sensor on one link. Starts the stream, then reads the sensor's identity.
 public protocol SensorSession: Sendable {
   associatedtype Sample: NotificationSample
   /// Settings with which the stream is started.
   associatedtype Settings: Sendable
 
-  /// Capacity of the sample queue for a recorder, which empties it every 250 ms; 1,024 samples by default.
+  /// Capacity of the sample queue, in samples, for a recorder that empties it every 250 ms. The default is
+  /// 1,024.
   static var queueCapacity: Int { get }
 
-  /// Finds the attributes that the stream needs, subscribes, and starts the stream. Sends no request that the
-  /// first sample does not need.
+  /// Finds the attributes that the stream needs, subscribes, and starts the stream. Sends only requests that
+  /// are required for the first sample.
   ///
   /// - Throws: `unsuitable` if the device is not such a sensor.
   static func start(
     _ settings: Settings, on connection: Connection, into sink: SampleSink<Sample>
   ) async throws(HostError) -> Self
   /// Does the work that can follow the first sample: discovers the other attributes and reads the sensor's
-  /// identity. Called once for each start of the stream, while samples arrive. It sends no further request
-  /// once its task is cancelled.
+  /// identity. Called once for each start of the stream, while samples arrive. Sends no further request after
+  /// its task is cancelled.
   ///
   /// - Returns: `nil` if the attributes have changed. The stream is then restarted, and this method is called
   ///   again.
   func complete() async throws(HostError) -> SensorFacts?
   /// Stops the stream.
   func stop() async
-  /// Rule for when the stream counts as silent although the link is up; `nil` if the sensor may pause, which
-  /// is the default.
+  /// Rule for detecting a silent stream on a working link; `nil`, the default, if the sensor may pause.
   var silenceRule: SilenceRule? { get }
-  /// Settings for each link after the first.
+  /// Returns the settings for each link after the first.
   static func again(_ settings: Settings) -> Settings
 }
 
@@ -43,16 +43,16 @@ extension SensorSession {
   public static func again(_ settings: Settings) -> Settings { settings }
 }
 
-/// A session with a sensor, with a single sequence of samples over all links.
+/// Session with a sensor, with a single sequence of samples over all links.
 public final class SensorProfile<Session: SensorSession>: SessionProfile {
   /// Samples of all links, until `finish` is called. Values that cannot be decoded are counted and skipped.
   public var samples: SampleChannel<Session.Sample> { sink.samples }
-  /// The session on each link that streams, until `finish` is called.
+  /// The session on each link with a running stream, until `finish` is called.
   public let sessions: AsyncStream<Session>
   public var times: SampleTimes { sink.times }
-  /// Identity of the sensor; `nil` until the first streaming link has reported it.
+  /// Identity of the sensor; `nil` until a link has read it.
   public var facts: SensorFacts? { known.withLock(\.facts) }
-  /// Whether the sensor ended the stream by itself although the link is up. `samples` then ends, too.
+  /// Whether the sensor ended the stream although the link is up. `samples` then ends too.
   public var isEndedBySensor: Bool { sink.isEndedBySensor }
 
   private let settings: Session.Settings
@@ -64,7 +64,7 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
   private let told: @Sendable (SensorFacts) -> Void
   private let isFirst = Atomic<Bool>(true)
 
-  /// Time, by both clocks, at which the start of a stream began. No sample of the stream is earlier.
+  /// Start time of a stream on both clocks. No sample of the stream is earlier.
   package typealias Start = (time: ReceiveTime, monotonic: MonotonicTime)
   private let begin: @Sendable (Session, Connection, Start) async throws(HostError) -> Void
 
@@ -72,9 +72,13 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
     self.init(settings, SampleSink())
   }
 
+  /// Creates a profile.
+  ///
   /// - Parameters:
+  ///   - settings: settings of the stream on the first link.
+  ///   - sink: receives the samples.
   ///   - told: called with the sensor's identity each time it is read.
-  ///   - begin: called on each link once the stream runs.
+  ///   - begin: called on each link when the stream runs.
   package init(
     _ settings: Session.Settings, _ sink: SampleSink<Session.Sample>,
     told: @escaping @Sendable (SensorFacts) -> Void = { _ in },
@@ -102,7 +106,7 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
   }
 
   public func complete(_ session: Session) async {
-    // An error that ends the link also ends the session's wait for it.
+    // An error that ends the link also ends the session's wait for the link.
     guard let facts = (try? await session.complete()) ?? nil else { return }
     learn(facts, isFinal: false)
     told(facts)
@@ -133,9 +137,9 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
   }
 }
 
-/// The sample stream of one sensor of any kind, over all links of a session.
+/// Sample stream of one sensor of any kind, over all links of a session.
 package struct SensorFeed<Sample: NotificationSample>: Sendable {
-  /// The samples; the sequence ends when `finish` is called.
+  /// Samples; the sequence ends when `finish` is called.
   package let samples: SampleChannel<Sample>
   private let first: @Sendable () async -> Bool
   private let learned: @Sendable () async -> SensorFacts
@@ -156,9 +160,9 @@ package struct SensorFeed<Sample: NotificationSample>: Sendable {
     end = { profile.finish() }
   }
 
-  /// Waits for the first link that streams. Call it only once.
+  /// Waits for the first running stream. Call this only once.
   ///
-  /// - Returns: `false` if the feed is finished or the task is cancelled before.
+  /// - Returns: `false` if the feed is finished or the task is cancelled first.
   package func firstStart() async -> Bool { await first() }
 
   /// Waits for the sensor's identity, which is read soon after its first sample.

@@ -4,9 +4,9 @@ public import BLEStack
 public import BLEWire
 import Synchronization
 
-/// Keeps a device connected and streaming: reconnects whenever the link is lost.
+/// Keeps a device connected and streaming. Reconnects when the link is lost.
 ///
-/// The actor runs on its adapter's loop. It records the times between two links as gaps; the profile receives
+/// The actor runs on its adapter's loop. It records the time between two links as a gap; the profile receives
 /// the data.
 public actor DeviceSession {
   /// Summary of one link.
@@ -23,50 +23,51 @@ public actor DeviceSession {
     /// Number of ATT requests before the link's first sample; `nil` if the link had no sample.
     public var requestsBeforeFirstSample: Int?
     public var firstSampleAt: ReceiveTime?
-    /// Unusual behaviour of the device.
+    /// Unusual behaviour of the device on the link.
     public var remarks: [LinkRemark]
   }
 
-  /// Parameters that define how to connect, and how long to retry.
+  /// Parameters for connecting, and limits for retries.
   public struct Plan: Sendable {
     public var peer: DeviceAddress
-    /// Requested link parameters. If `startsFast`, the link has short intervals until the stream runs.
+    /// Requested link parameters. If `startsFast` is set, the link has short intervals until the stream runs.
     public var request = LinkRequest()
     public var startsFast = true
     public var connectTimeout = Duration.seconds(20)
-    /// Maximum time from the start of a connect until the stream runs, including encryption, discovery and
-    /// subscription. At least half of it is reserved for the steps after the connect.
+    /// Maximum time from the start of a connection attempt until the stream runs. It includes encryption,
+    /// discovery and subscription. At least half of it is reserved for the steps after the connect.
     public var startTimeout = Duration.seconds(30)
     /// Timeout of each request, at most 30 s.
     public var answerTimeout = Duration.seconds(30)
-    /// Maximum time for reconnecting after the loss of a link. If zero, the session ends with its link.
+    /// Maximum time for reconnecting after the loss of a link. If zero, the session ends with the first link.
     public var patience = Duration.zero
     public var tap: PacketTap?
 
     public init(_ peer: DeviceAddress) { self.peer = peer }
   }
 
-  /// A time without a stream in which the session retries.
+  /// Period without a stream during which the session retries.
   private struct Outage {
     let since: MonotonicTime
     var attempts = 0
-    /// Whether the outage began because the stream fell silent. A link then counts only when it delivers a
-    /// sample.
+    /// Whether the outage began because the stream became silent. A new link then ends the outage only when
+    /// it delivers a sample.
     var isSilent = false
     /// Number of links without a sample since the outage began.
     var emptyLinks = 0
   }
 
-  /// An event of a link with a running stream.
+  /// Event on a link with a running stream.
   private enum LinkNews { case over, attributesChanged, firstSample }
 
-  /// Maximum restarts of a stream on one link because the device's attributes have changed.
+  /// Maximum number of restarts of a stream on one link because the attributes have changed.
   private static let restartLimit = 8
-  /// If a link ends sooner than this, the pause before the next one grows.
+  /// Minimum age of a link that resets the pause between attempts.
   private static let steadyLinkAge = Duration.seconds(3)
-  /// If a device streams again within this time after it ended a link, it was not switched off.
+  /// Maximum time between a link ended by the device and the next running stream from which ringtap concludes
+  /// that the device was not switched off.
   private static let promptReturn = Duration.seconds(10)
-  /// Timeout, at the end of a session, for the stream to finish starting or to stop.
+  /// Timeout at the end of a session for the stream to start or stop.
   private static let endPatience = Duration.seconds(2)
 
   public nonisolated let adapter: any Adapter
@@ -74,26 +75,26 @@ public actor DeviceSession {
   public nonisolated var unownedExecutor: UnownedSerialExecutor { adapter.loop.executor }
 
   public private(set) var state = SessionState.idle
-  /// The gaps, in order, within a limit.
+  /// Gaps in order, up to a limit.
   public private(set) var gaps: [SessionGap] = []
   public private(set) var links: [LinkSummary] = []
-  /// Number of all gaps, including those not kept in `gaps`.
+  /// Number of all gaps, including gaps that are not stored in `gaps`.
   public private(set) var gapCount = 0
-  /// Number of all links, including those not kept in `links`.
+  /// Number of all links, including links that are not stored in `links`.
   public private(set) var linkCount = 0
   /// Statistics of all ended links.
   public private(set) var statistics = BearerStatistics()
-  /// Time of the first sample of all links.
+  /// Time of the first sample of the session.
   public private(set) var firstSampleAt: ReceiveTime?
-  /// Time of the last sample of the ended links.
+  /// Time of the last sample on the ended links.
   public private(set) var lastSampleAt: ReceiveTime?
   private var observers: [AsyncStream<SessionState>.Continuation] = []
   /// The current link.
   package private(set) var current: Connection?
-  /// The device's attributes as discovered on the last link.
+  /// Attributes of the device that were discovered on the last link.
   private var known: GATTDiscoveryResult?
   private var outage: Outage?
-  /// Requests that are not repeated because the device ended its link after them.
+  /// Requests that are no longer sent because the device ended a link after them.
   private var avoidance = LinkAvoidance()
   /// Duration of the last link.
   private var lastAge = Duration.zero
@@ -104,11 +105,11 @@ public actor DeviceSession {
   private var isEnding = false
   private var cutter: Task<Void, Never>?
   private var isLinkOver = false
-  /// `Connection.attributeChangeCount` when the stream was started.
+  /// `Connection.attributeChangeCount` at the start of the stream.
   private var changesAtStart = 0
   private var areAttributesChanged = false
   private var hasSample = false
-  /// Deferred work of the running stream.
+  /// Work of the running stream that was deferred until its first sample.
   private var completion: StreamCompletion?
   /// Whether a stream has started at least once.
   public private(set) var hasStreamed = false
@@ -123,7 +124,7 @@ public actor DeviceSession {
     get async { await current?.statistics ?? BearerStatistics() }
   }
 
-  /// Unusual behaviour of the device so far, each kind once.
+  /// Unusual behaviour of the device so far; each kind is reported once.
   public var remarks: [LinkRemark] {
     get async {
       var all: [LinkRemark] = []
@@ -133,7 +134,7 @@ public actor DeviceSession {
     }
   }
 
-  /// Returns the states from now on. A slow reader gets only the latest ones.
+  /// Returns a stream of the session's states from now on. A slow reader gets only the latest states.
   public func states() -> AsyncStream<SessionState> {
     let (stream, continuation) = AsyncStream.makeStream(
       of: SessionState.self, bufferingPolicy: .bufferingNewest(64))
@@ -145,8 +146,8 @@ public actor DeviceSession {
   /// Connects and streams until the task is cancelled or the device does not return. Cancelling stops the
   /// stream and closes the link.
   ///
-  /// - Throws: the error that kept the first link from streaming, or that ended the last link; `noAnswer` if
-  ///   the device did not return within `plan.patience`.
+  /// - Throws: the error that prevented the first stream or ended the last link; `noAnswer` if the device did
+  ///   not return within `plan.patience`.
   public func run(_ profile: some SessionProfile) async throws(HostError) {
     let result: Result<Void, HostError> = await withTaskCancellationHandler {
       do throws(HostError) { return .success(try await stream(profile)) } catch { return .failure(error) }
@@ -162,7 +163,7 @@ public actor DeviceSession {
     while !isOver {
       guard let failure = await attempt(profile), !isOver else { return }
       // If the first link ended because of one of this session's requests or a controller failure, connect
-      // again without that request.
+      // again. The request is then not sent.
       let isOurFault = avoidance.takeNews() || failure == .controllerReset
       let patience = isOurFault && !hasStreamed ? plan.connectTimeout : patienceLeft
       if outage == nil, isOurFault, !hasStreamed {
@@ -175,7 +176,7 @@ public actor DeviceSession {
       guard patience > .zero else {
         throw .noAnswer(plan.peer, seconds: Int(plan.patience.components.seconds))
       }
-      // After a link that lasted, the next attempt follows without a pause.
+      // After a link that lasted, retry without a pause.
       if lastAge >= Self.steadyLinkAge, outage.attempts == 0 { backOff = BackOff() }
       let hadSamples = outage.attempts == 0 && links.last?.firstSampleAt != nil
       let pause = min(backOff.next(hadSamples: hadSamples), patience)
@@ -195,7 +196,7 @@ public actor DeviceSession {
 
   // MARK: One link
 
-  /// Connects within the remaining time, without the requests that ended a link.
+  /// Connects within the remaining time, without the link parameters after which a link ended.
   private func connect() async throws(HostError) -> Connection {
     set(.connecting)
     var timeout = plan.connectTimeout
@@ -211,6 +212,8 @@ public actor DeviceSession {
     return try await adapter.connect(to: plan.peer, asking: request, timeout: timeout, tap: plan.tap)
   }
 
+  /// Connects, and streams until the link or the session ends.
+  ///
   /// - Returns: the reason why the link ended or failed; `nil` if the session ends.
   private func attempt(_ profile: some SessionProfile) async -> HostError? {
     let begunAt = adapter.loop.clock.monotonic()
@@ -250,7 +253,7 @@ public actor DeviceSession {
       }
       await endCompletion()
       let end = await connection.end
-      // Cancelling the task must not skip the stop.
+      // The stop command must be sent even if the task is cancelled.
       if end == nil {
         await adapter.loop.uninterrupted { [stream] in await profile.stop(stream) }
       }
@@ -258,7 +261,7 @@ public actor DeviceSession {
       guard let end else { return nil }
       let reason = await connection.disconnectReason
       if let before, lastAge < Self.steadyLinkAge, links.last?.firstSampleAt == nil {
-        // The link was short and had no sample, so the outage continues.
+        // The link was short and delivered no sample, so the outage continues.
         outage = before
         noteFailure(.gatt(.closed(end)), reason)
       } else if !isStreaming {
@@ -273,7 +276,7 @@ public actor DeviceSession {
       await endCompletion()
       await leave(connection, profile, since: madeAt)
       let reason = await connection.disconnectReason
-      // The link was lost while its stream was restarted, so there is a new gap.
+      // The link was lost during a restart of its stream, which makes a new gap.
       if isStreaming, let end, !isOver {
         beginGap(end, reason, profile.times)
       } else {
@@ -283,7 +286,7 @@ public actor DeviceSession {
     }
   }
 
-  /// Applies what earlier links showed to a new one.
+  /// Applies the lessons of earlier links to a new link.
   private func prepare(_ connection: Connection, _ times: SampleTimes) async {
     avoidance.recall(await connection.recalled)
     await connection.avoid(avoidance.requests)
@@ -292,17 +295,16 @@ public actor DeviceSession {
     if let known { await connection.restore(known) }
   }
 
-  /// Reports the causes for which earlier links ended, so that they are stored: the current link, which
-  /// avoids them, streams.
+  /// Stores the causes for which earlier links ended, because the current link avoids them and streams.
   private func remember(on connection: Connection) async {
     let age = outage?.since.duration(to: adapter.loop.clock.monotonic()) ?? .zero
     guard age < Self.promptReturn else { return avoidance.dropUntold() }
     for suspect in avoidance.takeUntold() { await connection.blame(suspect) }
   }
 
-  /// Records that the stream is running.
+  /// Records that the stream runs.
   ///
-  /// - Returns: the outage that this ends.
+  /// - Returns: the outage that ended.
   private func takeUp(_ connectedAt: ReceiveTime) -> Outage? {
     if outage != nil, !gaps.isEmpty { gaps[gaps.count - 1].connectedAt = connectedAt }
     hasStreamed = true
@@ -310,8 +312,8 @@ public actor DeviceSession {
     return outage.take()
   }
 
-  /// Starts the stream. Restarts it if the device's attributes change meanwhile, or if those of an earlier
-  /// link were wrong.
+  /// Starts the stream. Restarts it if the attributes change during the start, or if the attributes of an
+  /// earlier link were wrong.
   private func start<Profile: SessionProfile>(
     _ profile: Profile, on connection: Connection
   ) async throws(HostError) -> Profile.Stream {
@@ -335,7 +337,7 @@ public actor DeviceSession {
     throw .unsuitable("\(plan.peer) keeps changing its attributes")
   }
 
-  /// Starts the stream, or closes the link when `time` has passed.
+  /// Starts the stream, and closes the link if this takes longer than `time`.
   ///
   /// - Throws: `startTimedOut`, and the errors of starting the stream.
   private func start<Profile: SessionProfile>(
@@ -367,7 +369,7 @@ public actor DeviceSession {
 
   private func endCompletion() async { await completion.take()?.end() }
 
-  /// Whether a device whose attributes have changed may cause this error if outdated handles are used.
+  /// Returns whether outdated handles can cause this error, after a change of the device's attributes.
   private static func mayBeOfOldHandles(_ failure: HostError) -> Bool {
     switch failure {
     case .gatt(.refused), .gatt(.malformed), .gatt(.notSupported), .gatt(.writeNotVerified), .unsuitable: true
@@ -375,8 +377,8 @@ public actor DeviceSession {
     }
   }
 
-  /// Waits until the link or session ends, or the device's attributes change; if the stream was silent, also
-  /// until the first sample arrives. Ends the link if its stream falls silent.
+  /// Waits until the link or session ends or the attributes change. After a silent stream, also waits for the
+  /// first sample. Closes the link if its stream becomes silent.
   private func wait(
     for connection: Connection, _ times: SampleTimes, _ rule: SilenceRule?
   ) async -> LinkNews {
@@ -404,7 +406,7 @@ public actor DeviceSession {
     return areAttributesChanged ? .attributesChanged : .firstSample
   }
 
-  /// Watches the stream, and closes the link if the stream falls silent.
+  /// Monitors the stream, and closes the link if the stream becomes silent.
   private func watch(_ connection: Connection, _ times: SampleTimes, _ rule: SilenceRule) -> SilenceWatch {
     let loop = adapter.loop
     return SilenceWatch(
@@ -416,7 +418,7 @@ public actor DeviceSession {
     }
   }
 
-  /// Called when the first sample arrives.
+  /// Handles the first sample of a link.
   ///
   /// - Parameter number: see `linkEnded`.
   private func sampleCame(_ number: Int) {
@@ -425,7 +427,7 @@ public actor DeviceSession {
     waiters.wakeAll()
   }
 
-  /// Called when the device's attributes change.
+  /// Handles a change of the device's attributes.
   ///
   /// - Parameter number: see `linkEnded`.
   private func attributesChanged(_ number: Int) {
@@ -434,9 +436,9 @@ public actor DeviceSession {
     waiters.wakeAll()
   }
 
-  /// Called when a link ends.
+  /// Handles the end of a link.
   ///
-  /// - Parameter number: number of links before this one, so that a late event does not end a later link.
+  /// - Parameter number: number of links before this link, so that a late event does not end a later link.
   private func linkEnded(_ number: Int) {
     guard number == linkCount else { return }
     isLinkOver = true
@@ -450,10 +452,10 @@ public actor DeviceSession {
     cutter = adapter.loop.after(Self.endPatience) { await self.cut() }
   }
 
-  /// Closes the current link at once, for callers that have ended the session and do not wait for it.
+  /// Closes the current link at once. For callers that end the session without waiting.
   package func cut() async { await current?.close() }
 
-  /// Stores the summary of a link, and closes it.
+  /// Stores the summary of a link and closes the link.
   private func leave(
     _ connection: Connection, _ profile: some SessionProfile, _ usedEarlierDiscovery: Bool = false,
     since madeAt: MonotonicTime
@@ -469,7 +471,7 @@ public actor DeviceSession {
       usedEarlierDiscovery: usedEarlierDiscovery,
       requestsBeforeFirstSample: profile.times.requestsBeforeFirst, firstSampleAt: profile.times.first,
       remarks: await connection.remarks)
-    // Keep the known attributes if the link was lost before discovery.
+    // If the link was lost before discovery, keep the known attributes.
     if let found = await connection.discovery {
       known = found
     } else if await connection.attributeChangeCount > 0 {
@@ -507,13 +509,13 @@ public actor DeviceSession {
     if outage != nil, !gaps.isEmpty, gaps[gaps.count - 1].failures.count < SessionGap.failureLimit.count {
       gaps[gaps.count - 1].failures.append(SessionGap.Failure(time: time, error: error, reason: reason))
     }
-    // Error 0x3E: the device was present, but missed the connection. Retry even on the first attempt.
+    // Error 0x3E: the device was present but missed the connection request. Retry even the first attempt.
     if outage == nil, reason?.rawValue == 0x3E {
       outage = Outage(since: adapter.loop.clock.monotonic(), attempts: 1)
     }
   }
 
-  /// Whether a retry may succeed. It cannot if the adapter was removed or the device is unsuitable.
+  /// Returns whether a retry may succeed. If the adapter was removed or the device is unsuitable, it cannot.
   private static func isWorthAnother(_ failure: HostError) -> Bool {
     switch failure {
     // Without free file descriptors, a retry fails as well.
@@ -521,7 +523,7 @@ public actor DeviceSession {
     case .noAnswer, .startTimedOut, .channelBusy, .connectFailed, .linkFailed, .gatt(.closed),
       .gatt(.timedOut):
       true
-    // The controller may still be closing the last link, or may have an incoming one.
+    // The controller may still be closing the last link, or may have an incoming link.
     case .commandRefused: true
     default: false
     }
@@ -542,20 +544,20 @@ public actor DeviceSession {
   }
 }
 
-/// The actions of a session on each link to its device. Each kind of sensor has its own profile.
+/// Actions of a session on each link to its device. Each kind of sensor has its own profile.
 public protocol SessionProfile: Sendable {
   associatedtype Stream: Sendable
 
-  /// Receive times of samples. The whole session uses the same object.
+  /// Receive times of the samples. The object is the same for the whole session.
   var times: SampleTimes { get }
   /// Finds the attributes that the stream needs, subscribes, and starts the stream.
   ///
-  /// - Throws: `gatt(closed)` if the link ends meanwhile, which is retried; any other error ends the session.
+  /// - Throws: `gatt(closed)` if the link ends, which leads to a retry. Any other error ends the session.
   func start(on connection: Connection) async throws(HostError) -> Stream
-  /// Does the work that can follow the first sample. Called after the first sample, or after a timeout. Sends
-  /// no further requests once its task is cancelled.
+  /// Does the work that can follow the first sample. Called after the first sample or a timeout. Sends no
+  /// further requests after its task is cancelled.
   func complete(_ stream: Stream) async
-  /// Rule for when the stream counts as silent although the link is up; `nil` for never.
+  /// Returns the rule for detecting a silent stream on a working link; `nil` if the stream may pause.
   func silenceRule(of stream: Stream) -> SilenceRule?
   /// Stops the stream while the link is up.
   func stop(_ stream: Stream) async
@@ -563,7 +565,7 @@ public protocol SessionProfile: Sendable {
 
 /// Requests that a session no longer sends to its device, because the device ended a link after them.
 struct LinkAvoidance: Sendable {
-  /// Number of avoided requests and parameters from which on only requests that the stream needs are sent.
+  /// Number of avoided requests and parameters from which only the stream's required requests are sent.
   static let limit = 3
 
   /// ATT requests to avoid.
@@ -576,11 +578,11 @@ struct LinkAvoidance: Sendable {
   private var hasNews = false
 
   var asksNothing: Bool { requests.count + parts.count >= Self.limit }
-  /// Whether to keep the connection interval, because the device ends its link when another one is requested.
+  /// Whether to keep the connection interval, because the device ends its link when a change is requested.
   var keepsTiming: Bool { parts.contains(.timing) }
 
-  /// Learns the suspected reason why a device ended its link. A reason is learned at once if the device ended
-  /// the link instead of responding; otherwise if it is suspected twice in a row.
+  /// Learns the suspected cause for which a device ended its link. If the device ended the link instead of
+  /// responding, the cause is learned at once; otherwise it must be suspected twice in a row.
   mutating func learn(_ found: (cause: LinkSuspect, isUnanswered: Bool)?, _ end: BearerEnd?) {
     defer { last = found?.cause }
     guard let (suspect, isUnanswered) = found else { return }
@@ -606,24 +608,24 @@ struct LinkAvoidance: Sendable {
     }
   }
 
-  /// Returns the causes learned since the last call that should be stored. Subscriptions are omitted, because
-  /// a stream starts late without one.
+  /// Returns causes to store that were learned since the last call. Subscriptions are omitted, because a
+  /// stream without the subscription starts late.
   fileprivate mutating func takeUntold() -> [LinkSuspect] {
     defer { untold = [] }
     return untold.filter { !$0.isSubscription }
   }
 
-  /// Forgets learned causes that were not returned yet. The device was out of reach, so its user may have
-  /// ended the link.
+  /// Forgets learned causes that were not returned yet. The device did not return promptly, so its user may
+  /// have ended the link.
   fileprivate mutating func dropUntold() { untold = [] }
 
-  /// Whether a cause was learned since the last call.
+  /// Returns whether a cause was learned since the last call.
   fileprivate mutating func takeNews() -> Bool {
     defer { hasNews = false }
     return hasNews
   }
 
-  /// Removes the parameters that ended a link from a request.
+  /// Removes link parameters after which a link ended from a request.
   func change(_ request: inout LinkRequest) {
     if parts.contains(.phy) { request.phy = nil }
     if parts.contains(.dataLength) { request.dataLength = nil }
@@ -635,18 +637,20 @@ struct LinkAvoidance: Sendable {
 
 /// Work deferred until a stream's first sample has arrived, or until a timeout.
 struct StreamCompletion: Sendable {
-  /// Time after which the work starts even if no sample has arrived. A ring with standard firmware sends one
-  /// sample a second.
+  /// Time after which the work starts without a sample. A ring with standard firmware sends one sample per
+  /// second.
   static let patience = Duration.seconds(2)
-  /// Time after which attributes of an earlier link are verified once if no sample has arrived.
+  /// Time without a sample after which the attributes from an earlier link are verified once.
   private static let doubtAfter = Duration.seconds(5)
-  /// Like `doubtAfter`, for attributes that an earlier program discovered, which are more likely to have
-  /// changed.
+  /// Like `doubtAfter`, for attributes that an earlier program discovered. Such attributes are more likely to
+  /// have changed.
   private static let doubtOfRecalledAfter = Duration.seconds(1)
 
   private let withoutFirst: Task<Void, Never>
   private let afterFirst: Task<Void, Never>
 
+  /// Starts waiting for the first sample.
+  ///
   /// - Parameters:
   ///   - stream: stream that was just started.
   ///   - profile: profile that does the work.
@@ -689,7 +693,7 @@ struct StreamCompletion: Sendable {
     afterFirst = loop.task {
       guard (try? await times.waitForFirst()) != nil else { return }
       if !turn.isTaken { withoutFirst.cancel() }
-      // An error that ends the link also ends the session's wait for it. A refusal changes nothing.
+      // An error that ends the link also ends the session's wait for the link. A refusal has no effect.
       if await connection.end == nil, await connection.usesEarlierDiscovery, !avoidance.asksNothing {
         try? await Connection.$need.withValue(.optional) { try await connection.validate() }
       }
@@ -697,8 +701,8 @@ struct StreamCompletion: Sendable {
     }
   }
 
-  /// Cancels the work. No further request is sent after this returns, so the command that stops the sensor is
-  /// the last one.
+  /// Cancels the work. No request is sent after this returns, so the command that stops the sensor is the
+  /// last request.
   func end() async {
     afterFirst.cancel()
     withoutFirst.cancel()
@@ -706,19 +710,21 @@ struct StreamCompletion: Sendable {
     await afterFirst.value
   }
 
-  /// Determines which of the two tasks does the work.
+  /// Decides which of two tasks does the work.
   private final class Turn: Sendable {
     private let state = Atomic(false)
 
     var isTaken: Bool { state.load(ordering: .relaxed) }
 
+    /// Claims the work.
+    ///
     /// - Returns: whether the caller is the first.
     func take() -> Bool { !state.exchange(true, ordering: .relaxed) }
   }
 }
 
-/// Runs `body`. If the task is cancelled and `body` still runs after `patience`, closes the link, so that the
-/// caller does not wait for a device that does not respond.
+/// Runs `body`. If the task is cancelled and `body` does not return within `patience`, closes the link, so
+/// that the caller does not wait for an unresponsive device.
 package func closing<Value>(
   _ connection: Connection, after patience: Duration, isolation: isolated (any Actor)? = #isolation,
   _ body: () async throws -> Value

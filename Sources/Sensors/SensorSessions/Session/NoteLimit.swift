@@ -19,9 +19,11 @@ package final class NoteLimit: Sendable {
   private let tell: @Sendable (String) -> Void
   private let state = Mutex(State())
 
+  /// Creates a limiter.
+  ///
   /// - Parameters:
   ///   - loop: event loop that provides the clock.
-  ///   - tell: called with each line.
+  ///   - tell: called with each line that is not suppressed.
   package init(on loop: EventLoop, _ tell: @escaping @Sendable (String) -> Void) {
     self.loop = loop
     self.tell = tell
@@ -44,8 +46,8 @@ package final class NoteLimit: Sendable {
     if let rest { _ = loop.after(rest) { [weak self] in self?.flush() } }
   }
 
-  /// Reports the number of suppressed lines. It runs at the end of each minute. Call it also at the end of
-  /// the program.
+  /// Reports the number of suppressed lines. Called at the end of each minute; call it also at the end of the
+  /// program.
   package func flush() {
     let count = state.withLock { state in
       defer { state.heldBack = 0 }

@@ -3,12 +3,12 @@ import BLELinux
 public import BLEWire
 import Synchronization
 
-/// Receive times of samples on the current link, from which the session computes gaps. Written by the receive
+/// Receive times of samples on the current link. The session computes gaps from them. Written by the receive
 /// thread.
 public final class SampleTimes: Sendable {
-  /// Time of the first sample, in nanoseconds; `none` before it.
+  /// Time of the first sample, in nanoseconds; `none` before the first sample.
   private let firstTime = Atomic<Int64>(SampleTimes.none)
-  /// Time of the last sample, in nanoseconds; `none` before the first one.
+  /// Time of the last sample, in nanoseconds; `none` before the first sample.
   private let lastTime = Atomic<Int64>(SampleTimes.none)
   private static let none = Int64.min
   /// Number of samples on the current link.
@@ -25,24 +25,23 @@ public final class SampleTimes: Sendable {
 
   public init() {}
 
-  /// Time of the link's first sample; `nil` before it.
+  /// Time of the link's first sample; `nil` before the first sample.
   public var first: ReceiveTime? { Self.time(firstTime) }
-  /// Time of the link's last sample; `nil` before the first one.
+  /// Time of the link's last sample; `nil` before the first sample.
   public var last: ReceiveTime? { Self.time(lastTime) }
 
-  /// Number of ATT requests that the link had sent when its first sample arrived; `nil` if there is no
-  /// sample.
+  /// Number of ATT requests on the link before its first sample; `nil` if there is no sample.
   public var requestsBeforeFirst: Int? {
     let count = requestsBefore.load(ordering: .relaxed)
     return count < 0 ? nil : count
   }
 
-  /// Number of samples of all links.
+  /// Number of samples on all links.
   package var count: Int { totalCount.load(ordering: .relaxed) }
-  /// Whether the sensor may have stopped after its last sample because it has nothing to measure.
+  /// Whether the sensor may have paused after its last sample because there is nothing to measure.
   package var mayRest: Bool { lastMayBeLast.load(ordering: .relaxed) }
 
-  /// Mean time between two samples of a link; `nil` if there are fewer than two.
+  /// Mean time between two samples of a link; `nil` for fewer than two samples.
   package var meanInterval: Duration? {
     var (intervals, nanoseconds) = earlier.withLock { $0 }
     if linkCount.load(ordering: .relaxed) > 0, let first, let last {
@@ -56,9 +55,9 @@ public final class SampleTimes: Sendable {
   ///
   /// - Parameters:
   ///   - time: receive time of the sample.
-  ///   - mayBeLast: whether the sensor may stop after the sample.
+  ///   - mayBeLast: whether the sensor may pause after this sample.
   public func note(_ time: ReceiveTime, mayBeLast: Bool = false) {
-    // Only one thread writes, so no read-modify-write operation is needed.
+    // Only one thread writes, so no atomic read-modify-write operation is needed.
     linkCount.store(linkCount.load(ordering: .relaxed) + 1, ordering: .relaxed)
     totalCount.store(totalCount.load(ordering: .relaxed) + 1, ordering: .relaxed)
     lastMayBeLast.store(mayBeLast, ordering: .relaxed)
@@ -69,20 +68,20 @@ public final class SampleTimes: Sendable {
     lastTime.store(time.nanoseconds, ordering: .relaxed)
   }
 
-  /// Records the first sample. Called once per link; it may lock, and wakes other tasks.
+  /// Records the first sample of a link. Called once per link; it may lock, and wakes waiting tasks.
   private func noteFirst() {
     if let count = requests.withLock({ $0?.value }) { requestsBefore.store(count, ordering: .relaxed) }
     waiters.wakeAll()
   }
 
-  /// Waits for the link's first sample, or its end.
+  /// Waits for the first sample or the end of the link.
   ///
-  /// - Throws: `CancellationError` if the task is cancelled before.
+  /// - Throws: `CancellationError` if the task is cancelled first.
   func waitForFirst() async throws(CancellationError) {
     try await waiters.waitUnlessCancelled { first != nil || requests.withLock { $0 == nil } }
   }
 
-  /// Begins a new link.
+  /// Starts a new link.
   func begin(_ requests: RequestCounter) {
     linkCount.store(0, ordering: .relaxed)
     firstTime.store(Self.none, ordering: .relaxed)

@@ -2,38 +2,40 @@ import BLEHost
 import BLELinux
 import BLEWire
 
-/// Rule for when a stream counts as silent although its link is up. This happens if the device hangs or its
-/// controller has restarted.
+/// Rule for detecting a silent stream on a working link. A stream becomes silent if the device hangs or its
+/// controller restarts.
 ///
-/// A kind of sensor has such a rule if it sends continuously. A thermometer sends only after measuring, and a
-/// cycling sensor may pause while the bicycle stands still, so they have no rule.
+/// Only sensors that send continuously have a rule. A thermometer sends only after measuring, and a cycling
+/// sensor may pause while the bicycle stands still.
 public struct SilenceRule: Hashable, Sendable {
-  /// Number of mean sample intervals of the stream that may pass without a sample.
+  /// Timeout in mean sample intervals of the stream.
   static let intervals = 20
   /// Maximum timeout. The timeout doubles with each consecutive link without samples.
   static let longest = Duration.seconds(600)
 
-  /// Floor for a sensor that sends at least once a second. In recordings of real devices, the longest pause
-  /// after which the device continued by itself was 1.05 s (`SilenceFloorTests`).
+  /// Minimum timeout for a sensor that sends at least once a second. In recordings of real devices, the
+  /// longest pause after which samples continued was 1.05 s (`SilenceFloorTests`).
   static let shortestFloor = Duration.seconds(10)
 
-  /// Minimum time without a sample before a stream counts as silent.
+  /// Minimum timeout.
   public let floor: Duration
   /// Whether the rule applies before the first sample of the session.
   public let beginsAtOnce: Bool
 
+  /// Creates a rule.
+  ///
   /// - Parameters:
-  ///   - floor: minimum time without a sample before a stream counts as silent.
-  ///   - beginsAtOnce: whether the rule applies from the start of the stream; otherwise it applies from the
+  ///   - floor: minimum timeout.
+  ///   - beginsAtOnce: whether the rule applies from the start of the stream. If not, it applies from the
   ///     first sample of the session.
   public init(floor: Duration, beginsAtOnce: Bool) {
     (self.floor, self.beginsAtOnce) = (floor, beginsAtOnce)
   }
 
-  /// Maximum time without a sample.
+  /// Returns the timeout: the maximum time without a sample.
   ///
   /// - Parameters:
-  ///   - interval: mean time between two samples; `nil` if there were none.
+  ///   - interval: mean time between two samples; `nil` if unknown.
   ///   - emptyLinks: number of consecutive links without samples.
   func limit(at interval: Duration?, after emptyLinks: Int = 0) -> Duration {
     let limit = max(floor, (interval ?? .zero) * Self.intervals)
@@ -41,11 +43,10 @@ public struct SilenceRule: Hashable, Sendable {
   }
 }
 
-/// Checks by the loop's clock whether a stream has been silent for too long, so setting the wall clock has no
-/// effect. While a stream runs, the watch wakes the loop twice per timeout and allocates nothing. Use it on
-/// the loop's thread.
+/// Detects a silent stream. Time is measured on the loop's clock, so setting the wall clock has no effect.
+/// The watch wakes the loop twice per timeout and does not allocate memory. Use it on the loop's thread.
 final class SilenceWatch: EventSource {
-  /// Number of checks per timeout. A silence is detected after the timeout, or at most half a timeout later.
+  /// Number of checks per timeout. A silence is detected at most half a timeout late.
   private static let looks = 2
 
   private let rule: SilenceRule
@@ -60,10 +61,12 @@ final class SilenceWatch: EventSource {
   private var token: UInt64?
   private(set) var deadline: MonotonicTime?
 
+  /// Starts monitoring a stream.
+  ///
   /// - Parameters:
   ///   - emptyLinks: number of consecutive links without samples.
-  ///   - longest: upper limit of the timeout.
-  ///   - whenSilent: called once, with the length of the silence.
+  ///   - longest: maximum timeout; `nil` for no maximum.
+  ///   - whenSilent: called once, with the duration of the silence.
   init(
     _ rule: SilenceRule, of times: SampleTimes, after emptyLinks: Int, atMost longest: Duration?,
     on loop: EventLoop, whenSilent: @escaping (Duration) -> Void

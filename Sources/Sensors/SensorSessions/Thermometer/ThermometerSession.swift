@@ -3,7 +3,7 @@ public import BLESensors
 import BLEStack
 public import BLEWire
 
-/// A temperature with its receive time.
+/// Temperature with its receive time.
 public struct TemperatureSample: NotificationSample {
   public enum Reading: Hashable, Sendable, BitwiseCopyable {
     /// The final result of a thermometer.
@@ -16,7 +16,7 @@ public struct TemperatureSample: NotificationSample {
   public let time: ReceiveTime
   public let reading: Reading
 
-  /// Decodes a result. Other readings are created by callers that know the characteristic.
+  /// Decodes a final result. Callers create other readings, because only they know the characteristic.
   public init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError) {
     self.init(.result(try TemperatureMeasurement(decoding: value)), at: time)
   }
@@ -33,8 +33,8 @@ public struct TemperatureSample: NotificationSample {
     }
   }
 
-  /// Whether the sensor reports that it is not worn. A thermometer reports this by NaN, a CORE sensor by the
-  /// absence of a reading.
+  /// Whether the sensor reports that it is not worn. A thermometer reports this as NaN; a CORE sensor omits
+  /// the reading.
   public var isOffBody: Bool {
     switch reading {
     case .result(let measurement), .intermediate(let measurement): measurement.temperature == .nan
@@ -42,7 +42,8 @@ public struct TemperatureSample: NotificationSample {
     }
   }
 
-  /// Temperature in degrees of `unit`; `nil` if the sensor is not worn or has no reading for another reason.
+  /// Temperature in degrees of `unit`; `nil` if there is no reading, for example because the sensor is not
+  /// worn.
   public var degrees: Double? {
     switch reading {
     case .result(let measurement), .intermediate(let measurement): measurement.temperature.value
@@ -50,10 +51,10 @@ public struct TemperatureSample: NotificationSample {
     }
   }
 
-  /// Whether there is a number. A sample without a reading only has a state.
+  /// Whether the sample has a number. Other samples have only a state.
   public var isValue: Bool { degrees != nil }
 
-  /// The temperature in degrees of another unit.
+  /// Returns the temperature in degrees of a unit; `nil` if there is no reading.
   public func degrees(in unit: TemperatureMeasurement.Unit) -> Double? {
     degrees.map { Self.convert($0, from: self.unit, to: unit) }
   }
@@ -67,7 +68,7 @@ public struct TemperatureSample: NotificationSample {
   }
 }
 
-/// A connected thermometer or CORE sensor, and its stream.
+/// Connected thermometer or CORE sensor, and its stream.
 ///
 /// A CORE sensor is read through its own service, which sends once a second. Its Health Thermometer service
 /// sends only every 10 s.
@@ -98,7 +99,7 @@ public struct ThermometerSession: SensorSession {
   private init(_ link: SensorLink, _ sink: SampleSink<TemperatureSample>) async throws(HostError) {
     self.link = link
     let service: BluetoothUUID
-    // Results and, if the thermometer has them, intermediate values.
+    // Final results, and intermediate values if the thermometer has them.
     let wanted: [BluetoothUUID]
     if link.characteristic(CoreUUID.bodyTemperature, in: CoreUUID.service) != nil {
       (kind, service, wanted) = (.core, CoreUUID.service, [CoreUUID.bodyTemperature])
@@ -121,7 +122,7 @@ public struct ThermometerSession: SensorSession {
     }
   }
 
-  /// A CORE sensor sends once a second, whether worn or not; a thermometer sends after measuring.
+  /// A CORE sensor sends once a second, worn or not. A thermometer sends only after measuring.
   public var silenceRule: SilenceRule? {
     kind == .core ? SilenceRule(floor: SilenceRule.shortestFloor, beginsAtOnce: false) : nil
   }
