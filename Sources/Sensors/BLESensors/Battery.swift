@@ -1,18 +1,22 @@
 public import BLEWire
 
-/// The remaining charge of a battery.
+/// Remaining charge of a battery.
 ///
 /// Battery Service 1.1, 3.1; Battery Level (0x2A19).
 public struct BatteryLevel: CharacteristicValue, BitwiseCopyable {
   /// Charge in percent, 0 … 100.
   public let percent: UInt8
 
+  /// Creates a value.
+  ///
   /// - Parameter percent: 0 … 100.
   public init(percent: UInt8) {
     precondition(percent <= 100, "a battery is at most full")
     self.percent = percent
   }
 
+  /// Decodes a value.
+  ///
   /// - Throws: `truncated`; `invalidValue` for a value above 100, which is reserved.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .battery)
@@ -25,8 +29,8 @@ public struct BatteryLevel: CharacteristicValue, BitwiseCopyable {
   public func encode(into output: inout OutputSpan<UInt8>) { output.append(percent) }
 }
 
-/// Four two-bit codes for the state of a battery. They are from early drafts of the service; some devices
-/// still have them.
+/// Four two-bit codes for the state of a battery. They come from early drafts of the service, but some
+/// devices still have them.
 ///
 /// Battery Power State (0x2A1A).
 public struct BatteryPowerState: CharacteristicValue, RawRepresentable, BitwiseCopyable {
@@ -79,7 +83,7 @@ public struct BatteryLevelStatus: CharacteristicValue, BitwiseCopyable {
     }
   }
 
-  /// Flags as sent, including reserved bits. Bit 0: identifier; bit 1: level; bit 2: additional status.
+  /// Received flags, including reserved bits. Bit 0: identifier; bit 1: level; bit 2: additional status.
   public let flags: UInt8
   public let powerState: PowerState
   /// Identifier of the battery, if there are several.

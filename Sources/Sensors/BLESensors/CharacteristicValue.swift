@@ -1,10 +1,12 @@
 public import BLEWire
 
-/// A typed characteristic value: the bytes of a read, a write, a notification or an indication.
+/// Typed characteristic value: the bytes of a read, a write, a notification or an indication.
 ///
-/// The decoder keeps everything that the encoder needs to produce the same bytes, including reserved bits.
-/// Bytes after the last known field, which a peer may send, are counted but not kept.
+/// A decoded value keeps everything that is needed to encode the same bytes, including reserved bits. Bytes
+/// after the last known field, which a peer may send, are counted but not kept.
 public protocol CharacteristicValue: Hashable, Sendable {
+  /// Decodes a value.
+  ///
   /// - Throws: `WireError` with the layer of the service and the offset of the invalid field.
   init(decoding value: Span<UInt8>) throws(WireError)
 

@@ -1,6 +1,7 @@
 public import BLEWire
 
-/// A device's extended unique identifier: 40 bits from the manufacturer below 24 bits from the IEEE.
+/// Extended unique identifier of a device: the upper 24 bits are assigned by the IEEE, the lower 40 bits by
+/// the manufacturer.
 ///
 /// Device Information Service 1.1, 3.1; System ID (0x2A23).
 public struct SystemID: CharacteristicValue, BitwiseCopyable {
@@ -31,7 +32,8 @@ public struct SystemID: CharacteristicValue, BitwiseCopyable {
       organizationallyUniqueIdentifier: UInt32(truncatingIfNeeded: number >> 40))
   }
 
-  /// The device address from which the identifier was derived; `nil` if it was not derived from one.
+  /// Device address from which the identifier was derived; `nil` if the identifier was not derived from an
+  /// address.
   public var address: DeviceAddress? {
     guard manufacturerIdentifier >> 24 == 0xFFFE else { return nil }
     let upper = UInt64(organizationallyUniqueIdentifier) << 24
@@ -51,12 +53,12 @@ public struct SystemID: CharacteristicValue, BitwiseCopyable {
 public struct PnPID: CharacteristicValue, BitwiseCopyable {
   public static let byteCount = 7
 
-  /// Meaning of `vendor`. 1: a Bluetooth company identifier; 2: an identifier assigned by the USB
-  /// Implementers Forum.
+  /// Source of `vendor`. 1: Bluetooth company identifier; 2: identifier assigned by the USB Implementers
+  /// Forum.
   public let vendorSource: UInt8
   public let vendor: UInt16
   public let product: UInt16
-  /// Version as 0xJJMN for JJ.M.N. Only a convention.
+  /// Version, by convention 0xJJMN for JJ.M.N.
   public let version: UInt16
 
   public init(vendorSource: UInt8, vendor: UInt16, product: UInt16, version: UInt16) {
@@ -84,7 +86,7 @@ public struct PnPID: CharacteristicValue, BitwiseCopyable {
   }
 }
 
-/// A name or number of the device in UTF-8.
+/// Name or number of the device in UTF-8.
 ///
 /// Device Information Service 1.1, 3.2 to 3.7: model (0x2A24), serial number (0x2A25), firmware (0x2A26),
 /// hardware (0x2A27), software (0x2A28), manufacturer (0x2A29). Trailing NUL bytes and spaces, which some
@@ -116,8 +118,8 @@ public struct DeviceInformationText: CharacteristicValue {
 /// are big-endian, as throughout that standard.
 public struct RegulatoryCertification: CharacteristicValue {
   public struct Entry: Hashable, Sendable {
-    /// Authority that issued the certification. 2: Continua Health Alliance; 254: a national regulatory body;
-    /// 255: defined by the maker.
+    /// Authority that issued the certification. 2: Continua Health Alliance; 254: national regulatory body;
+    /// 255: defined by the manufacturer.
     public var authority: UInt8
     /// Layout of `data`, numbered by the authority.
     public var structureType: UInt8
@@ -134,6 +136,8 @@ public struct RegulatoryCertification: CharacteristicValue {
 
   public init(_ entries: [Entry]) { self.entries = entries }
 
+  /// Decodes a list of certifications.
+  ///
   /// - Throws: `truncated`; `lengthMismatch` if the list's length field does not match the data.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .deviceInformation)

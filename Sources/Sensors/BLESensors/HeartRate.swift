@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// One notification of a heart-rate sensor: rate, skin contact, energy, and the intervals between beats.
+/// Notification of a heart-rate sensor: rate, skin contact, energy, and the intervals between beats.
 ///
 /// Heart Rate Service 1.0, 3.1; GATT Specification Supplement, Heart Rate Measurement (0x2A37). A rate of 0
 /// means that the device has not detected the pulse yet.
@@ -18,29 +18,31 @@ public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
   }
 
   public enum SensorContact: Hashable, Sendable, BitwiseCopyable {
-    /// The sensor cannot detect contact, or does not detect it on this connection.
+    /// The sensor cannot detect contact, or does not report it on this connection.
     case notSupported
     case notDetected
     case detected
   }
 
-  /// Flags as sent, including reserved bits.
+  /// Received flags, including reserved bits.
   public let flags: Flags
   /// Heart rate in beats per minute.
   public let beatsPerMinute: UInt16
   /// Energy in kilojoules since the last reset, at most 65,535. Most sensors send it with every tenth
   /// measurement, so `nil` does not mean 0.
   public let energyExpendedKilojoules: UInt16?
-  /// Intervals between beats. Empty if none were sent, which is possible even if the flag is set.
+  /// Intervals between beats. May be empty even if the flag is set.
   public let rrIntervals: RRIntervals
-  /// Number of bytes after the last field; 1 means half an interval.
+  /// Number of bytes after the last complete field. 1 means half an interval.
   public let trailingByteCount: Int
 
+  /// Creates a measurement.
+  ///
   /// - Parameters:
-  ///   - beatsPerMinute: heart rate; sent as one byte if it fits, otherwise as two.
-  ///   - contact: whether the sensor touches the skin, if it can detect that.
+  ///   - beatsPerMinute: heart rate; encoded in one byte if possible, otherwise in two bytes.
+  ///   - contact: whether the sensor has skin contact, if it can detect contact.
   ///   - energyExpendedKilojoules: energy since the last reset; `nil` if not counted.
-  ///   - rrIntervals: `nil` for a sensor that does not send them.
+  ///   - rrIntervals: intervals between beats; `nil` for a sensor that does not send intervals.
   public init(
     beatsPerMinute: UInt16, contact: SensorContact = .notSupported, energyExpendedKilojoules: UInt16? = nil,
     rrIntervals: RRIntervals? = nil
@@ -60,6 +62,8 @@ public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
     trailingByteCount = 0
   }
 
+  /// Decodes a measurement.
+  ///
   /// - Throws: `truncated` if a field whose flag is set does not fit. Intervals may be absent.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .heartRate)
@@ -76,8 +80,8 @@ public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
     trailingByteCount = reader.left
   }
 
-  /// Decodes the start of a value that the writer of a log truncated: the rate, and as much of energy and
-  /// intervals as is present.
+  /// Decodes a value that was truncated in the log: the rate, and as much of energy and intervals as
+  /// possible.
   ///
   /// - Returns: `nil` if the rate is incomplete.
   public init?(cut value: Span<UInt8>) {
@@ -120,12 +124,12 @@ public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
   }
 }
 
-/// Times between successive heartbeats in one measurement, oldest first, in 1/1024 s.
+/// Intervals between successive heartbeats in one measurement, oldest first, in 1/1024 s.
 ///
-/// Stored inline, so that a measurement can be queued without an allocation.
+/// Stored inline, so that a measurement can be queued without allocation.
 public struct RRIntervals: Sendable, BitwiseCopyable {
-  /// Maximum number of intervals. They fit into the longest attribute value: 512 bytes (Core 5.4, Vol 3, Part
-  /// F, 3.2.9) minus the flags and the shortest rate.
+  /// Maximum number of intervals. It is limited by the longest attribute value: 512 bytes (Core 5.4, Vol 3,
+  /// Part F, 3.2.9) minus the flags and the shortest rate.
   public static let capacity = 255
   public static let ticksPerSecond = 1024.0
 
@@ -134,11 +138,15 @@ public struct RRIntervals: Sendable, BitwiseCopyable {
 
   public init() {}
 
-  /// - Parameter ticks: intervals in 1/1024 s; at most `capacity` of them.
+  /// Creates a list of intervals.
+  ///
+  /// - Parameter ticks: intervals in 1/1024 s; at most `capacity` intervals.
   public init(_ ticks: some Sequence<UInt16>) {
     for tick in ticks { append(tick) }
   }
 
+  /// Appends an interval in 1/1024 s.
+  ///
   /// - Precondition: `count` is less than `capacity`.
   public mutating func append(_ ticks: UInt16) {
     precondition(count < Self.capacity, "too many intervals for one value")
@@ -148,7 +156,7 @@ public struct RRIntervals: Sendable, BitwiseCopyable {
 
   public var indices: Range<Int> { 0..<count }
 
-  /// An interval in 1/1024 s, as sent. It can be 0.
+  /// Interval in 1/1024 s, as received. It can be 0.
   public subscript(index: Int) -> UInt16 {
     precondition(index < count, "no such interval")
     return storage[index]
@@ -191,10 +199,10 @@ public struct BodySensorLocation: CharacteristicValue, RawRepresentable, Bitwise
   public func encode(into output: inout OutputSpan<UInt8>) { output.append(rawValue) }
 }
 
-/// A command to a heart-rate sensor.
+/// Command to a heart-rate sensor.
 ///
-/// Heart Rate Service 1.0, 3.3; Heart Rate Control Point (0x2A39). A sensor rejects every command except the
-/// reset with the ATT error `controlPointNotSupported`.
+/// Heart Rate Service 1.0, 3.3; Heart Rate Control Point (0x2A39). The only defined command is the reset; a
+/// sensor rejects others with the ATT error `controlPointNotSupported`.
 public struct HeartRateCommand: CharacteristicValue, RawRepresentable, BitwiseCopyable {
   /// Application error code for a reserved command.
   public static let controlPointNotSupported: UInt8 = 0x80
@@ -214,17 +222,17 @@ public struct HeartRateCommand: CharacteristicValue, RawRepresentable, BitwiseCo
   public func encode(into output: inout OutputSpan<UInt8>) { output.append(rawValue) }
 }
 
-/// The heart rate in advertisements of Xiaomi and Amazfit bands and watches. It is present if the owner has
+/// Heart rate in advertisements of Xiaomi and Amazfit bands and watches. It is present if the owner has
 /// enabled sharing and an exercise is in progress.
 ///
-/// The maker has not published the format. theengs/decoder (`Miband_json.h`) and ble_monitor (`amazfit.py`)
-/// decode it in the same way. According to theengs, a rate is present only after `57 01 02`; some watches,
-/// such as the Amazfit Bip S, send scrambled bytes of the same length.
+/// The manufacturer has not published the format. theengs/decoder (`Miband_json.h`) and ble_monitor
+/// (`amazfit.py`) decode it in the same way. According to theengs, a rate is present only after `57 01 02`.
+/// Some watches, such as the Amazfit Bip S, send scrambled bytes of the same length.
 public struct BandAdvertisement: Hashable, Sendable, BitwiseCopyable {
   /// Company identifier of Anhui Huami.
   public static let company: UInt16 = 0x0157
   private static let byteCount = 26
-  /// Value of the byte after the company identifier if a rate follows.
+  /// Value of the byte after the company identifier that announces a rate.
   private static let rateKind: UInt8 = 2
   private static let rateOffset = 5
   private static let addressOffset = 20
@@ -232,6 +240,8 @@ public struct BandAdvertisement: Hashable, Sendable, BitwiseCopyable {
   /// Heart rate in beats per minute; `nil` if it is not shared.
   public let beatsPerMinute: UInt8?
 
+  /// Decodes an advertisement.
+  ///
   /// - Parameters:
   ///   - value: manufacturer-specific data, including the company identifier.
   ///   - address: the advertiser's address. It must match the address at the end of the data, which
@@ -249,7 +259,7 @@ public struct BandAdvertisement: Hashable, Sendable, BitwiseCopyable {
       throw WireError(.heartRate, offset: 2, .invalidValue(UInt32(value[2])))
     }
     let own = value.extracting(Self.addressOffset...)
-    // Neither source states the byte order of the address.
+    // Neither source states the byte order of the address, so both orders are accepted.
     guard
       own.indices.allSatisfy({ own[$0] == address.octet($0) })
         || own.indices.allSatisfy({ own[$0] == address.octet(5 - $0) })

@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// One temperature. A thermometer indicates the final value, and may notify intermediate values.
+/// Temperature measurement. A thermometer indicates the final value, and may notify intermediate values.
 ///
 /// Health Thermometer Service 1.0, 3.1 and 3.3; Temperature Measurement (0x2A1C) and Intermediate Temperature
 /// (0x2A1E), which have the same layout.
@@ -19,11 +19,11 @@ public struct TemperatureMeasurement: CharacteristicValue, BitwiseCopyable {
     case fahrenheit
   }
 
-  /// Flags as sent, including reserved bits.
+  /// Received flags, including reserved bits.
   public let flags: Flags
-  /// Temperature in `unit`; NaN if the sensor has no value, for example because it is off the body.
+  /// Temperature in `unit`; NaN if the sensor has no value, for example because it is not worn.
   public let temperature: IEEE11073Float
-  /// Time by the sensor's own clock.
+  /// Time on the sensor's own clock.
   public let timestamp: DateTime?
   public let type: TemperatureType?
   public let trailingByteCount: Int
@@ -42,6 +42,8 @@ public struct TemperatureMeasurement: CharacteristicValue, BitwiseCopyable {
     trailingByteCount = 0
   }
 
+  /// Decodes a measurement.
+  ///
   /// - Throws: `truncated` if a field whose flag is set does not fit.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .thermometer)
@@ -54,7 +56,7 @@ public struct TemperatureMeasurement: CharacteristicValue, BitwiseCopyable {
 
   public var unit: Unit { flags.contains(.isFahrenheit) ? .fahrenheit : .celsius }
 
-  /// The temperature in degrees Celsius, whatever the sensor's unit; `nil` if it is not a number.
+  /// Temperature in degrees Celsius, whatever the sensor's unit; `nil` if it is not a number.
   public var celsius: Double? {
     switch unit {
     case .celsius: temperature.value

@@ -2,22 +2,22 @@ public import BLEWire
 
 /// Vendor-specific UUIDs of greenTEG's CORE sensor.
 ///
-/// The sensor advertises its service only in the scan response, with Device Information and Battery. The
-/// advertisement itself lists Health Thermometer. CORE Connectivity Implementation Notes 3.1, 2.1.
+/// The sensor lists its service, Device Information and Battery only in the scan response. The advertisement
+/// lists Health Thermometer. CORE Connectivity Implementation Notes 3.1, 2.1.
 public enum CoreUUID {
   public static let service = BluetoothUUID(high: 0x0000_2100_5B1E_4347, low: 0xB07C_97B5_14DA_E121)
   /// Read and notify, once a second.
   public static let bodyTemperature = BluetoothUUID(high: 0x0000_2101_5B1E_4347, low: 0xB07C_97B5_14DA_E121)
   /// Write and indicate.
   public static let controlPoint = BluetoothUUID(high: 0x0000_2102_5B1E_4347, low: 0xB07C_97B5_14DA_E121)
-  /// Advertised by old firmware instead of `service`.
+  /// Service advertised by old firmware instead of `service`.
   public static let legacyService = BluetoothUUID(high: 0x0000_4200_F366_40B2, low: 0xAC37_70CC_E0AA_83B1)
 }
 
-/// One notification of a CORE sensor: core and skin temperature, quality, heart rate and heat strain.
+/// Notification of a CORE sensor: core and skin temperature, quality, heart rate and heat strain.
 ///
 /// CoreTemp BLE Service Specification 2.2, 3.1. A field is absent if its flag is clear. Some firmware always
-/// sends all ten bytes: each field then has a fixed position, and fields without a flag are ignored.
+/// sends all ten bytes; each field then has a fixed position, and fields without a flag are ignored.
 public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
   public struct Flags: OptionSet, Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt8
@@ -31,11 +31,11 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
     public static let hasHeatStrainIndex = Flags(rawValue: 1 << 5)
   }
 
-  /// The core temperature, if there is one.
+  /// Core temperature, if there is one.
   public enum Reading: Hashable, Sendable, BitwiseCopyable {
     /// Core temperature in hundredths of the unit.
     case temperature(hundredths: Int16)
-    /// No temperature, because the sensor is not worn or has not settled; see the quality.
+    /// No temperature: the sensor is not worn or has not settled; see the quality.
     case none
   }
 
@@ -54,15 +54,15 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
   public static let fullByteCount = 10
   private static let noReading: Int16 = 0x7FFF
 
-  /// Flags as sent, including reserved bits.
+  /// Received flags, including reserved bits.
   public let flags: Flags
   public let core: Reading
   /// Skin temperature in hundredths of the unit.
   public let skinHundredths: Int16?
-  /// An undocumented field, which clients call heat flux.
+  /// Undocumented field, which clients call heat flux.
   public let coreReserved: Int16?
   public let quality: Quality?
-  /// Heart rate in beats per minute from a paired monitor; 0 if none was received.
+  /// Heart rate in beats per minute from a paired monitor; 0 if no rate was received.
   public let heartRate: UInt8?
   /// Heat strain index in tenths, 0 … 254.
   public let heatStrainIndexTenths: UInt8?
@@ -89,6 +89,8 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
     trailingByteCount = 0
   }
 
+  /// Decodes a value.
+  ///
   /// - Throws: `truncated` if a field whose flag is set does not fit.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .coreTemperature)
@@ -148,16 +150,16 @@ public struct CoreBodyTemperature: CharacteristicValue, BitwiseCopyable {
   }
 }
 
-/// The content of a CORE sensor's advertisement, after the company identifier.
+/// Content of a CORE sensor's advertisement, after the company identifier.
 ///
-/// CORE Connectivity Implementation Notes 3.1, 2.1. That document prints the bytes of the company identifier
+/// CORE Connectivity Implementation Notes 3.1, 2.1. The document prints the bytes of the company identifier
 /// in reverse order.
 public struct CoreAdvertisement: CharacteristicValue, BitwiseCopyable {
   /// Company identifier of greenTEG AG.
   public static let company: UInt16 = 0x0BF6
 
   public let version: UInt8
-  /// Bits 0 to 3 are the state; 4 means measuring.
+  /// Status; bits 0 to 3 are the state, and state 4 means measuring.
   public let status: UInt8
   /// Core temperature in thousandths of a degree Celsius.
   public let coreThousandths: UInt16
@@ -168,6 +170,8 @@ public struct CoreAdvertisement: CharacteristicValue, BitwiseCopyable {
     self.coreThousandths = coreThousandths
   }
 
+  /// Decodes an advertisement.
+  ///
   /// - Parameter value: manufacturer-specific data, including the company identifier.
   /// - Throws: `truncated`; `invalidValue` for another company's data.
   public init(decoding value: Span<UInt8>) throws(WireError) {

@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// The numbers that identify an ANT+ heart-rate monitor for pairing.
+/// Numbers that identify an ANT+ heart-rate monitor for pairing.
 public struct CoreANTDevice: Hashable, Sendable, BitwiseCopyable {
   public let number: UInt16
   public let transmissionType: UInt8
@@ -18,9 +18,9 @@ public enum CoreScan: UInt8, Hashable, Sendable, BitwiseCopyable {
   case scanAndPair = 0xFE
 }
 
-/// A request to a CORE sensor, mostly about its heart-rate monitors.
+/// Request to a CORE sensor, mostly about its heart-rate monitors.
 ///
-/// CoreTemp BLE Service Specification 2.2, 3.2. Send one request at a time; the response is a `CoreResponse`
+/// CoreTemp BLE Service Specification 2.2, 3.2. Send one request at a time. The response is a `CoreResponse`
 /// in an indication.
 public enum CoreRequest: CharacteristicValue, BitwiseCopyable {
   case clearANTMonitors
@@ -69,6 +69,8 @@ public enum CoreRequest: CharacteristicValue, BitwiseCopyable {
     }
   }
 
+  /// Decodes a request.
+  ///
   /// - Throws: `truncated`; `unexpectedOpcode` for an unassigned opcode; `invalidValue` for an unknown kind
   ///   of scan.
   public init(decoding value: Span<UInt8>) throws(WireError) {
@@ -130,14 +132,14 @@ public enum CoreRequest: CharacteristicValue, BitwiseCopyable {
   }
 }
 
-/// A CORE sensor's response to a request.
+/// Response of a CORE sensor to a request.
 ///
 /// CoreTemp BLE Service Specification 2.2, 3.2.
 public struct CoreResponse: CharacteristicValue, BitwiseCopyable {
-  /// Opcode of the indication. No request uses it.
+  /// First byte of the indication. No request has this opcode.
   public static let opcode: UInt8 = 0x80
 
-  /// Content of a response. Its form depends on the request's opcode.
+  /// Content of a response. The form depends on the request's opcode.
   public enum Content: Hashable, Sendable, BitwiseCopyable {
     case nothing
     case count(UInt8)
@@ -152,14 +154,16 @@ public struct CoreResponse: CharacteristicValue, BitwiseCopyable {
     case pairedMonitor(state: UInt8, DeviceAddress)
   }
 
-  /// A name in UTF-8. It may be cut within a character.
+  /// Name in UTF-8. It may be truncated within a character.
   public struct Name: Sendable, BitwiseCopyable {
-    /// Maximum number of bytes in a name, which fit into an indication of 20 bytes.
+    /// Maximum number of bytes in a name, limited by an indication of 20 bytes.
     public static let capacity = 17
 
     private var storage = InlineArray<17, UInt8>(repeating: 0)
     public private(set) var count = 0
 
+    /// Copies a name.
+    ///
     /// - Parameter octets: name in UTF-8; truncated to `capacity`.
     public init(_ octets: Span<UInt8>) {
       count = min(octets.count, Self.capacity)
@@ -181,6 +185,8 @@ public struct CoreResponse: CharacteristicValue, BitwiseCopyable {
     self.content = content
   }
 
+  /// Decodes a response.
+  ///
   /// - Throws: `truncated`; `unexpectedOpcode` for a value that is not a response.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .coreTemperature)
@@ -252,8 +258,8 @@ extension FieldReader {
     CoreANTDevice(number: try u16(), transmissionType: try u8())
   }
 
-  /// Reads an address. The specification does not state the address type; straps have random static
-  /// addresses.
+  /// Reads an address. The specification does not state the address type, so random is assumed: straps have
+  /// random static addresses.
   fileprivate mutating func address() throws(WireError) -> DeviceAddress {
     bytes.address(at: try take(6), type: .random)
   }

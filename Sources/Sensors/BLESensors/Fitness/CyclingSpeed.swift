@@ -4,7 +4,7 @@ public import BLEWire
 ///
 /// Cycling Speed and Cadence Service 1.0, 3.1; CSC Measurement (0x2A5B).
 public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
-  /// Cumulative number of wheel revolutions, and the time at which the last one ended.
+  /// Cumulative number of wheel revolutions, and the time of the last revolution.
   public struct Wheel: Hashable, Sendable, BitwiseCopyable {
     public let revolutions: UInt32
     /// Time of the last revolution in 1/1024 s; wraps every 64 s.
@@ -29,8 +29,8 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
   /// Change between two measurements. If neither revolutions nor time changed, the measurement is a
   /// repetition; it does not mean that the bicycle stopped.
   ///
-  /// If the sensor restarted or the wheel rolled back, the counts imply a rate that no wheel or crank can
-  /// reach. `isPossible` is then `false`, and there is no rate.
+  /// If the sensor restarted or the wheel rolled back, the counts imply a rate that is not possible for a
+  /// wheel or crank. `isPossible` is then `false`, and there is no rate.
   public struct Change: Hashable, Sendable, BitwiseCopyable {
     public let revolutions: UInt32
     /// Change of the time, in 1/1024 s.
@@ -44,12 +44,12 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
     private var rate: Double { Double(revolutions) * 1024 * 60 / Double(ticks) }
   }
 
-  /// Maximum revolutions per minute of a wheel: 190 km/h with a circumference of 2.1 m.
+  /// Maximum revolutions per minute of a wheel, for 190 km/h and a circumference of 2.1 m.
   public static let fastestWheel = 1_500.0
   /// Maximum revolutions per minute of a crank; track sprinters reach 270.
   public static let fastestCrank = 300.0
 
-  /// Flags as sent. Bit 0: wheel; bit 1: crank.
+  /// Received flags. Bit 0: wheel; bit 1: crank.
   public let flags: UInt8
   public let wheel: Wheel?
   public let crank: Crank?
@@ -68,7 +68,8 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
     trailingByteCount = reader.left
   }
 
-  /// Change of the crank since `earlier`, across wraps of the counters.
+  /// Returns the change of the crank since an earlier measurement, across wraps of the counters; `nil` if a
+  /// measurement lacks the crank.
   public func crankChange(since earlier: CyclingSpeed) -> Change? {
     guard let crank, let before = earlier.crank else { return nil }
     return Change(
@@ -76,7 +77,8 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
       ticks: crank.lastEventTicks &- before.lastEventTicks, limit: Self.fastestCrank)
   }
 
-  /// Change of the wheel since `earlier`, across wraps of the counters.
+  /// Returns the change of the wheel since an earlier measurement, across wraps of the counters; `nil` if a
+  /// measurement lacks the wheel.
   public func wheelChange(since earlier: CyclingSpeed) -> Change? {
     guard let wheel, let before = earlier.wheel else { return nil }
     return Change(

@@ -4,11 +4,11 @@ public import BLEWire
 ///
 /// Running Speed and Cadence Service 1.0, 3.1; RSC Measurement (0x2A53).
 public struct RunningSpeed: CharacteristicValue, BitwiseCopyable {
-  /// Flags as sent. Bit 0: stride length; bit 1: total distance; bit 2: running instead of walking.
+  /// Received flags. Bit 0: stride length; bit 1: total distance; bit 2: running instead of walking.
   public let flags: UInt8
   /// Speed in 1/256 m/s.
   public let speed256ths: UInt16
-  /// Steps per minute of one foot; some sensors count both feet.
+  /// Cadence in steps per minute of one foot. Some sensors count both feet.
   public let cadencePerMinute: UInt8
   public let strideCentimeters: UInt16?
   public let distanceDecimeters: UInt32?

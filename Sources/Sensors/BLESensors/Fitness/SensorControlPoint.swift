@@ -18,7 +18,7 @@ public struct SensorLocation: CharacteristicValue, RawRepresentable, BitwiseCopy
   public func encode(into output: inout OutputSpan<UInt8>) { output.append(rawValue) }
 }
 
-/// A request to a running or cycling sensor, or its response.
+/// Request to a running or cycling sensor, or its response.
 ///
 /// Cycling Speed and Cadence Service 1.0, 3.4; SC Control Point (0x2A55).
 public enum SensorControlPoint: CharacteristicValue {
@@ -26,10 +26,12 @@ public enum SensorControlPoint: CharacteristicValue {
   case startCalibration
   case updateLocation(SensorLocation)
   case requestLocations
-  /// Result: 1 success, 2 not supported, 3 invalid parameter, 4 failed. `locations` is set in the response to
-  /// `requestLocations`.
+  /// Response to a request. `result`: 1 success, 2 not supported, 3 invalid parameter, 4 failed. `locations`
+  /// is set in the response to `requestLocations`.
   case response(requestOpcode: UInt8, result: UInt8, locations: [SensorLocation])
 
+  /// Decodes a value.
+  ///
   /// - Throws: `truncated`; `unexpectedOpcode` for an unassigned opcode.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .cyclingSpeed)

@@ -1,17 +1,17 @@
 public import BLEWire
 
-/// A date and time by a sensor's own clock: local time without a time zone.
+/// Date and time on a sensor's own clock, in local time without a time zone.
 ///
 /// GATT Specification Supplement, Date Time (0x2A08). Year, month and day are 0 if the sensor does not know
 /// them. Values out of range are kept, because a wrong clock does not make the measurement wrong.
 public struct DateTime: CharacteristicValue, BitwiseCopyable {
   public static let byteCount = 7
 
-  /// 1582 … 9999; 0 is unknown.
+  /// 1582 … 9999; 0 means unknown.
   public var year: UInt16
-  /// 1 … 12; 0 is unknown.
+  /// 1 … 12; 0 means unknown.
   public var month: UInt8
-  /// 1 … 31; 0 is unknown.
+  /// 1 … 31; 0 means unknown.
   public var day: UInt8
   public var hour: UInt8
   public var minute: UInt8

@@ -2,7 +2,7 @@ import BLEWire
 
 /// Meanings of the reserved mantissas in the IEEE 11073-20601 number formats if the exponent is 0.
 public enum IEEE11073Special: Hashable, Sendable, BitwiseCopyable {
-  /// There is no valid result, for example because the sensor is off the body.
+  /// There is no valid result, for example because the sensor is not worn.
   case nan
   /// The result cannot be expressed with this exponent.
   case notAtThisResolution
@@ -12,11 +12,11 @@ public enum IEEE11073Special: Hashable, Sendable, BitwiseCopyable {
   case reserved
 }
 
-/// The 32-bit FLOAT: mantissa × 10^exponent. The signed exponent has the upper 8 bits, the signed mantissa
-/// the lower 24.
+/// 32-bit FLOAT: mantissa × 10^exponent. The upper 8 bits are the signed exponent, the lower 24 bits the
+/// signed mantissa.
 ///
-/// Both parts are kept: `27.20` and `27.2` are the same number measured with different precision. IEEE
-/// 11073-20601, Bluetooth "Personal Health Devices Transcoding" white paper, 2.2.
+/// Mantissa and exponent are kept: `27.20` and `27.2` are the same number measured with different precision.
+/// IEEE 11073-20601, Bluetooth "Personal Health Devices Transcoding" white paper, 2.2.
 public struct IEEE11073Float: Hashable, Sendable, BitwiseCopyable {
   public static let byteCount = 4
 
@@ -30,6 +30,8 @@ public struct IEEE11073Float: Hashable, Sendable, BitwiseCopyable {
     self.exponent = exponent
   }
 
+  /// Decodes a number.
+  ///
   /// - Parameter bitPattern: the encoded number. It is transmitted with the least significant byte first.
   public init(bitPattern: UInt32) {
     mantissa = Int32(bitPattern: bitPattern << 8) >> 8
@@ -52,7 +54,7 @@ public struct IEEE11073Float: Hashable, Sendable, BitwiseCopyable {
     UInt32(UInt8(bitPattern: exponent)) << 24 | UInt32(bitPattern: mantissa) & 0xFF_FFFF
   }
 
-  /// The special meaning, unless the value is a number.
+  /// Special meaning; `nil` if the value is a number.
   public var special: IEEE11073Special? {
     switch bitPattern {
     case 0x007F_FFFF: .nan
@@ -64,14 +66,14 @@ public struct IEEE11073Float: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// The nearest binary floating-point number; `nil` if the value is not a number.
+  /// Nearest binary floating-point number; `nil` if the value is not a number.
   public var value: Double? {
     special == nil ? decimal(mantissa, exponent) : nil
   }
 }
 
-/// The 16-bit SFLOAT: mantissa × 10^exponent. The signed exponent has the upper 4 bits, the signed mantissa
-/// the lower 12. See `IEEE11073Float`.
+/// 16-bit SFLOAT: mantissa × 10^exponent. The upper 4 bits are the signed exponent, the lower 12 bits the
+/// signed mantissa. See `IEEE11073Float`.
 public struct IEEE11073ShortFloat: Hashable, Sendable, BitwiseCopyable {
   public static let byteCount = 2
 
@@ -87,6 +89,8 @@ public struct IEEE11073ShortFloat: Hashable, Sendable, BitwiseCopyable {
     self.exponent = exponent
   }
 
+  /// Decodes a number.
+  ///
   /// - Parameter bitPattern: the encoded number. It is transmitted with the least significant byte first.
   public init(bitPattern: UInt16) {
     mantissa = Int16(bitPattern: bitPattern << 4) >> 4
@@ -109,7 +113,7 @@ public struct IEEE11073ShortFloat: Hashable, Sendable, BitwiseCopyable {
     UInt16(truncatingIfNeeded: Int16(exponent)) << 12 | UInt16(bitPattern: mantissa) & 0xFFF
   }
 
-  /// The special meaning, unless the value is a number.
+  /// Special meaning; `nil` if the value is a number.
   public var special: IEEE11073Special? {
     switch bitPattern {
     case 0x07FF: .nan
@@ -121,7 +125,7 @@ public struct IEEE11073ShortFloat: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// The nearest binary floating-point number; `nil` if the value is not a number.
+  /// Nearest binary floating-point number; `nil` if the value is not a number.
   public var value: Double? {
     special == nil ? decimal(mantissa, exponent) : nil
   }
@@ -129,8 +133,8 @@ public struct IEEE11073ShortFloat: Hashable, Sendable, BitwiseCopyable {
 
 /// Returns the binary floating-point number nearest to mantissa × 10^exponent.
 private func decimal(_ mantissa: some SignedInteger, _ exponent: Int8) -> Double? {
-  // 10^22 is the largest power of ten that a Double holds exactly, so the result is rounded only once.
-  // Embedded Swift cannot parse a Double, so the last digits may differ there for values that no sensor
+  // 10^22 is the largest power of ten that a Double represents exactly, so the result is rounded only once.
+  // Embedded Swift cannot parse a Double, so the last digits may differ there, for values that no sensor
   // sends.
   #if !hasFeature(Embedded)
     guard exponent.magnitude <= 22 else { return Double("\(mantissa)e\(exponent)") }

@@ -22,11 +22,11 @@ extension FieldReader {
   }
 }
 
-/// One completed measurement of a pulse oximeter.
+/// Completed measurement of a pulse oximeter.
 ///
 /// Pulse Oximeter Service 1.0.1, 3.1; PLX Spot-Check Measurement (0x2A5E).
 public struct OximeterSpotCheck: CharacteristicValue, BitwiseCopyable {
-  /// Flags as sent. Bit 0: timestamp; bit 1: measurement status; bit 2: device and sensor status; bit 3:
+  /// Received flags. Bit 0: timestamp; bit 1: measurement status; bit 2: device and sensor status; bit 3:
   /// pulse amplitude index; bit 4: the device's clock is not set.
   public let flags: UInt8
   public let reading: OximeterReading
@@ -66,12 +66,12 @@ public struct OximeterSpotCheck: CharacteristicValue, BitwiseCopyable {
   }
 }
 
-/// One measurement of a pulse oximeter that measures continuously.
+/// Measurement of a pulse oximeter that measures continuously.
 ///
 /// Pulse Oximeter Service 1.0.1, 3.2; PLX Continuous Measurement (0x2A5F).
 public struct OximeterContinuous: CharacteristicValue, BitwiseCopyable {
-  /// Flags as sent. Bit 0: fast; bit 1: slow; bit 2: measurement status; bit 3: device and sensor status; bit
-  /// 4: pulse amplitude index.
+  /// Received flags. Bit 0: fast; bit 1: slow; bit 2: measurement status; bit 3: device and sensor status;
+  /// bit 4: pulse amplitude index.
   public let flags: UInt8
   public let normal: OximeterReading
   public let fast: OximeterReading?

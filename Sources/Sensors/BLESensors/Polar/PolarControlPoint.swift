@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// A request code of the control point. Unknown codes are kept.
+/// Opcode of a request to the control point. Unknown opcodes are kept.
 public struct PolarOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -19,11 +19,11 @@ public struct PolarOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable
   public var hasType: Bool { 1...4 ~= rawValue }
 }
 
-/// The measurements that a sensor supports, as read from the control point.
+/// Measurements that a sensor supports, as read from the control point.
 ///
 /// Online Measurement (2024), 3.1.
 public struct PolarFeatures: CharacteristicValue, BitwiseCopyable {
-  /// The first byte, by which the features differ from all other values of the control point.
+  /// First byte of the features. No other value of the control point begins with it.
   public static let marker: UInt8 = 0x0F
   private static let byteCount = 17
 
@@ -34,6 +34,8 @@ public struct PolarFeatures: CharacteristicValue, BitwiseCopyable {
     bits = types.reduce(0) { $0 | 1 << UInt64($1.rawValue) }
   }
 
+  /// Decodes a value.
+  ///
   /// - Throws: `truncated`; `unexpectedOpcode` for another value of the control point.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .polarMeasurement)
@@ -61,10 +63,10 @@ public struct PolarFeatures: CharacteristicValue, BitwiseCopyable {
   }
 }
 
-/// A request to the control point.
+/// Request to the control point.
 ///
-/// Online Measurement (2024), 3.2. The response is a `PolarResponse` in an indication. The sensor does
-/// nothing unless the indication is enabled.
+/// Online Measurement (2024), 3.2. The response is a `PolarResponse` in an indication. The sensor ignores
+/// requests unless indications are enabled.
 public struct PolarRequest: CharacteristicValue {
   public var opcode: PolarOpcode
   /// Type of the measurement; valid if `opcode.hasType`.
@@ -114,8 +116,8 @@ public struct PolarRequest: CharacteristicValue {
   }
 }
 
-/// The response to a request. A long response has several parts with the same header; all parts except the
-/// last have `hasMore`.
+/// Response to a request. A long response has several parts with the same header; all parts except the last
+/// have `hasMore`.
 ///
 /// Online Measurement (2024), 3.3.
 public struct PolarResponse: CharacteristicValue {
@@ -124,9 +126,9 @@ public struct PolarResponse: CharacteristicValue {
 
   public var opcode: PolarOpcode
   public var type: PolarMeasurementType
-  /// Status of the request. 0 is success; the maker's reference lists the others.
+  /// Status of the request. 0 means success; the manufacturer's reference lists the other values.
   public var status: UInt8
-  /// The byte that indicates further parts; `nil` if it was not sent, as in some error responses.
+  /// Byte that indicates further parts; `nil` if it is missing, as in some error responses.
   public var moreByte: UInt8?
   public var parameters: [UInt8]
 
@@ -140,6 +142,8 @@ public struct PolarResponse: CharacteristicValue {
     self.parameters = parameters
   }
 
+  /// Decodes a value.
+  ///
   /// - Throws: `truncated`; `unexpectedOpcode` for a value that is not a response.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .polarMeasurement)
@@ -156,7 +160,7 @@ public struct PolarResponse: CharacteristicValue {
 
   public var hasMore: Bool { moreByte ?? 0 != 0 }
 
-  /// Appends the part that follows a response with `hasMore`.
+  /// Appends the next part of a response with `hasMore`.
   ///
   /// - Throws: `invalidValue` if the part belongs to another request.
   public mutating func append(_ next: PolarResponse) throws(WireError) {
@@ -168,9 +172,9 @@ public struct PolarResponse: CharacteristicValue {
     parameters += next.parameters
   }
 
-  /// The settings in a response to `getSettings`, `getSDKModeSettings` or `start`.
+  /// Returns the settings in a response to `getSettings`, `getSDKModeSettings` or `start`.
   ///
-  /// A single byte is reserved, and is not a setting.
+  /// A single byte is reserved and not a setting.
   public func settings() throws(WireError) -> [PolarSetting] {
     guard parameters.count > 1 else { return [] }
     let octets = parameters
@@ -192,7 +196,7 @@ public struct PolarResponse: CharacteristicValue {
   }
 }
 
-/// A message that the sensor sends by itself when streams have ended.
+/// Message that the sensor sends unrequested when streams have ended.
 public struct PolarStopEvent: CharacteristicValue {
   public static let marker: UInt8 = 0x01
 
@@ -200,6 +204,8 @@ public struct PolarStopEvent: CharacteristicValue {
 
   public init(_ types: [PolarMeasurementType]) { self.types = types }
 
+  /// Decodes a value.
+  ///
   /// - Throws: `truncated`; `unexpectedOpcode` for another value.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .polarMeasurement)
@@ -218,7 +224,7 @@ public struct PolarStopEvent: CharacteristicValue {
   }
 }
 
-/// One setting of a measurement: the values that a sensor supports, or the value to use.
+/// Setting of a measurement: the values that a sensor supports, or the value to use.
 ///
 /// Online Measurement (2024), 3.4: kind, number of values, values.
 public struct PolarSetting: Hashable, Sendable {
@@ -232,7 +238,7 @@ public struct PolarSetting: Hashable, Sendable {
     /// Positive and negative limit in thousandths of these units.
     case rangeMilliUnits = 3
     case channels = 4
-    /// The bit pattern of a 32-bit binary floating-point number. Only in responses to a start request.
+    /// Bit pattern of a 32-bit binary floating-point number. Only in responses to a start request.
     case conversionFactor = 5
     /// Values of 16 bytes: the encryption of an offline recording, then the key.
     case security = 6
@@ -249,12 +255,14 @@ public struct PolarSetting: Hashable, Sendable {
   }
 
   public let kind: Kind
-  /// The values as sent.
+  /// Encoded values.
   let octets: [UInt8]
 
+  /// Creates a setting.
+  ///
   /// - Parameters:
   ///   - kind: kind of the setting.
-  ///   - values: truncated to the byte count of the kind.
+  ///   - values: values, truncated to the size of the kind.
   public init(_ kind: Kind, _ values: [UInt32]) {
     self.kind = kind
     octets = values.flatMap { value in
@@ -273,7 +281,7 @@ public struct PolarSetting: Hashable, Sendable {
 
   public var count: Int { octets.count / kind.byteCount }
 
-  /// The values as numbers; for `security`, only the first four bytes of each.
+  /// Values as numbers. For `security`, only the first four bytes of each value.
   public var values: [UInt32] {
     stride(from: 0, to: octets.count, by: kind.byteCount).map { start in
       var value: UInt32 = 0
@@ -282,7 +290,7 @@ public struct PolarSetting: Hashable, Sendable {
     }
   }
 
-  /// The first value, if this is a conversion factor.
+  /// First value, if this is a conversion factor.
   public var factor: Float? {
     guard kind == .conversionFactor, let first = values.first else { return nil }
     return Float(bitPattern: first)
@@ -298,7 +306,9 @@ public struct PolarSetting: Hashable, Sendable {
 }
 
 extension FieldReader {
-  /// - Throws: `truncated`; `invalidValue` for an unknown kind, because its size is unknown, too.
+  /// Reads a setting.
+  ///
+  /// - Throws: `truncated`; `invalidValue` for an unknown kind, because its size is also unknown.
   mutating func setting() throws(WireError) -> PolarSetting {
     let code = try u8()
     guard let kind = PolarSetting.Kind(rawValue: code) else {

@@ -1,29 +1,31 @@
 public import BLEWire
 
-/// One notification of raw data from a Polar sensor: samples of one kind, plain or as differences.
+/// Notification of raw data from a Polar sensor: samples of one kind, stored plainly or as differences.
 ///
 /// Online Measurement (2024), 4. `content` borrows the notification's value. `init(validating:)` detects all
-/// errors of a frame, and `forEachSample` then passes the samples one by one, without an allocation.
+/// errors of a frame. `forEachSample` then passes the samples one by one, without allocation.
 public struct PolarFrame: ~Escapable, Sendable, BitwiseCopyable {
   public static let headerByteCount = 10
   /// Origin of `timestampNanoseconds`, 2000-01-01T00:00:00, in seconds since the Unix epoch.
   public static let epochUnixSeconds: Int64 = 946_684_800
 
   public let type: PolarMeasurementType
-  /// Time of the last sample in nanoseconds since 2000, by the sensor's clock, which is rarely set correctly;
+  /// Time of the last sample in nanoseconds since 2000, on the sensor's clock, which is rarely set correctly;
   /// 0 if unknown.
   public let timestampNanoseconds: UInt64
   /// Type of the frame, 0 … 127.
   public let frameType: UInt8
   /// Whether the frame contains a reference sample followed by differences.
   public let isCompressed: Bool
-  /// The bytes after the header.
+  /// Bytes after the header.
   public let content: Span<UInt8>
-  /// Layout of the samples. `nil` if the content is not samples but information about the measurement, or if
-  /// its type is unknown.
+  /// Layout of the samples. `nil` if the content is information about the measurement, or if its type is
+  /// unknown.
   public let layout: PolarSampleLayout?
   public let sampleCount: Int
 
+  /// Validates a received value.
+  ///
   /// - Throws: `truncated` for a header or a block of differences that does not fit; `lengthMismatch` for a
   ///   plain frame that is not a whole number of samples; `invalidValue` for differences of more than 32
   ///   bits.
@@ -57,7 +59,7 @@ public struct PolarFrame: ~Escapable, Sendable, BitwiseCopyable {
     sampleCount = count
   }
 
-  /// Passes each sample to `body` as `channelCount` numbers. Floating-point numbers are passed as bit
+  /// Calls `body` with each sample as `channelCount` numbers. Floating-point numbers are passed as bit
   /// patterns.
   ///
   /// `PolarSampleLayout.Form` states the meaning of the numbers; `PolarUnits` converts them to units.
@@ -87,7 +89,7 @@ public struct PolarFrame: ~Escapable, Sendable, BitwiseCopyable {
 
   /// Copies as many whole samples as fit.
   ///
-  /// - Returns: the number of samples copied.
+  /// - Returns: the number of copied samples.
   public func copySamples(into output: inout OutputSpan<Int32>) -> Int {
     var count = 0
     var isFull = false
@@ -100,7 +102,7 @@ public struct PolarFrame: ~Escapable, Sendable, BitwiseCopyable {
     return count
   }
 
-  /// The blocks of differences, in order; empty for a plain frame.
+  /// Blocks of differences, in order; empty for a plain frame.
   public var deltaBlocks: PolarDeltaBlocks {
     @_lifetime(copy self) get {
       guard isCompressed, let layout else {
@@ -111,10 +113,10 @@ public struct PolarFrame: ~Escapable, Sendable, BitwiseCopyable {
   }
 }
 
-/// A block of differences of one width.
+/// Block of differences of one width.
 public struct PolarDeltaBlock: Hashable, Sendable, BitwiseCopyable {
-  /// Number of bits per difference, 0 … 32. A block of 0 bits has no samples, whatever its count field
-  /// states, as in the maker's SDK.
+  /// Number of bits per difference, 0 … 32. As in the manufacturer's SDK, a block of 0 bits has no samples,
+  /// even if its count field is not 0.
   public let deltaBits: Int
   public let sampleCount: Int
   /// Offset of the packed differences, in bytes.
@@ -158,6 +160,8 @@ private struct PackedBits: ~Escapable {
     self.offset = offset
   }
 
+  /// Reads the next number.
+  ///
   /// - Parameter bits: number of bits, 1 … 32.
   mutating func next(_ bits: Int) -> Int32 {
     while pendingCount < bits {
@@ -165,7 +169,7 @@ private struct PackedBits: ~Escapable {
       offset += 1
       pendingCount += 8
     }
-    // Shift the bits to the top, so that the arithmetic shift back extends the sign.
+    // Move the sign bit to the top, so that the shift back extends it.
     let value = Int32(truncatingIfNeeded: Int64(bitPattern: pending << UInt64(64 - bits)) >> Int64(64 - bits))
     pending >>= UInt64(bits)
     pendingCount -= bits
@@ -173,7 +177,7 @@ private struct PackedBits: ~Escapable {
   }
 }
 
-/// Returns the number of bytes needed for this many bits.
+/// Returns the number of bytes that contain this many bits.
 func packedByteCount(_ bits: Int) -> Int { (bits + 7) / 8 }
 
 extension FieldReader {
@@ -236,15 +240,15 @@ extension PolarSampleLayout {
   }
 }
 
-/// The layout of a frame's samples.
+/// Layout of a frame's samples.
 ///
-/// Online Measurement (2024), tables of the frame types, corrected according to the maker's SDK.
+/// Online Measurement (2024), tables of the frame types, corrected according to the manufacturer's SDK.
 public struct PolarSampleLayout: Hashable, Sendable, BitwiseCopyable {
-  /// The structure of one sample.
+  /// Structure of one sample.
   public enum Form: Hashable, Sendable, BitwiseCopyable {
     /// Signed integers of `bits` bits.
     case integers(bits: Int)
-    /// The bit patterns of 32-bit binary floating-point numbers.
+    /// Bit patterns of 32-bit binary floating-point numbers.
     case floats
     /// ECG type 1, three bytes: value of 14 bits, oversampling, skin contact, contact impedance.
     case ecgContact
@@ -270,6 +274,8 @@ public struct PolarSampleLayout: Hashable, Sendable, BitwiseCopyable {
     self.channelCount = channelCount
   }
 
+  /// Finds the layout for a type of frame.
+  ///
   /// - Returns: `nil` for an unknown type or a type without samples.
   public init?(_ type: PolarMeasurementType, frameType: UInt8, isCompressed: Bool) {
     let layout = isCompressed ? Self.compressed(type, frameType) : Self.plain(type, frameType)
@@ -303,7 +309,7 @@ public struct PolarSampleLayout: Hashable, Sendable, BitwiseCopyable {
     // The fourth value is the calibration state.
     case (.magnetometer, 1): PolarSampleLayout(.integers(bits: 16), 4)
     case (.ppg, 0): PolarSampleLayout(.integers(bits: 24), 4)
-    // The last value of each is a status.
+    // The last value of each sample is a status.
     case (.ppg, 7): PolarSampleLayout(.integers(bits: 24), 17)
     case (.ppg, 8): PolarSampleLayout(.integers(bits: 24), 25)
     case (.ppg, 10): PolarSampleLayout(.integers(bits: 24), 21)
@@ -313,7 +319,7 @@ public struct PolarSampleLayout: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// Number of bytes of one sample, also of the first sample in a compressed frame.
+  /// Number of bytes per sample. The first sample in a compressed frame has the same size.
   public var byteCount: Int {
     switch form {
     case .integers(let bits): channelCount * (bits / 8)

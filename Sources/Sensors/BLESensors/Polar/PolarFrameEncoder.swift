@@ -3,13 +3,15 @@ import BLEWire
 /// Encodes frames of raw data as a Polar sensor does: a header, then plain samples, or a reference sample and
 /// blocks of differences.
 ///
-/// The values of a sample are in the same order as in `PolarFrame`.
+/// The order of the values in a sample is the same as in `PolarFrame`.
 public struct PolarFrameEncoder: Sendable {
   public let type: PolarMeasurementType
   public let frameType: UInt8
   public let isCompressed: Bool
   public let layout: PolarSampleLayout
 
+  /// Creates an encoder for a type of frame.
+  ///
   /// - Returns: `nil` if frames of this type contain no samples.
   public init?(_ type: PolarMeasurementType, frameType: UInt8, isCompressed: Bool) {
     guard let layout = PolarSampleLayout(type, frameType: frameType, isCompressed: isCompressed) else {
@@ -21,9 +23,11 @@ public struct PolarFrameEncoder: Sendable {
     self.layout = layout
   }
 
+  /// Encodes the header of a frame.
+  ///
   /// - Parameters:
   ///   - timestampNanoseconds: time of the last sample.
-  ///   - output: needs room for ten bytes.
+  ///   - output: output with room for ten bytes.
   public func encodeHeader(timestampNanoseconds: UInt64, into output: inout OutputSpan<UInt8>) {
     output.append(type.rawValue)
     output.append(u64: timestampNanoseconds)
@@ -58,11 +62,11 @@ public struct PolarFrameEncoder: Sendable {
     }
   }
 
-  /// Returns the minimum number of bits for the difference between any of `samples` and its predecessor.
+  /// Returns the minimum number of bits for the differences between consecutive samples.
   ///
   /// - Parameters:
   ///   - samples: values of consecutive samples.
-  ///   - previous: the sample before the first.
+  ///   - previous: the sample before the first sample.
   public func deltaBits(_ samples: Span<Int32>, after previous: Span<Int32>) -> Int {
     var bits = 1
     forEachDelta(samples, after: previous) { delta in
@@ -81,9 +85,9 @@ public struct PolarFrameEncoder: Sendable {
   ///
   /// - Parameters:
   ///   - samples: values of consecutive samples.
-  ///   - previous: the sample before the first.
+  ///   - previous: the sample before the first sample.
   ///   - deltaBits: bits per difference, 1 … 32; at least the result of `deltaBits(_:after:)`.
-  ///   - output: needs room for the block.
+  ///   - output: output with room for the block.
   public func encodeBlock(
     _ samples: Span<Int32>, after previous: Span<Int32>, deltaBits: Int, into output: inout OutputSpan<UInt8>
   ) {

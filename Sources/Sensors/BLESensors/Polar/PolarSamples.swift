@@ -1,15 +1,15 @@
 import BLEWire
 
-/// One ECG sample of a Polar sensor, split into its fields.
+/// ECG sample of a Polar sensor, split into its fields.
 ///
-/// Initialize it with a sample from `PolarFrame.forEachSample`, for a frame of the same kind.
+/// Initialise it with a sample from `PolarFrame.forEachSample`, for a frame of the same kind.
 public struct PolarECGSample: Hashable, Sendable, BitwiseCopyable {
-  /// Voltage in microvolts; in frames of type 3, a value without a unit.
+  /// Voltage in microvolts; a value without a unit in frames of type 3.
   public let value: Int32
   /// Contact data; only in frames of type 1.
   public let contact: Contact?
 
-  /// Fields that only frames of type 1 contain.
+  /// Fields that exist only in frames of type 1.
   public struct Contact: Hashable, Sendable, BitwiseCopyable {
     public let isOversampled: Bool
     /// 0 … 3.
@@ -29,7 +29,7 @@ public struct PolarECGSample: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// One interval between pulse waves.
+/// Interval between two pulse waves.
 public struct PolarPPISample: Hashable, Sendable, BitwiseCopyable {
   /// Heart rate in beats per minute.
   public let heartRate: UInt8
@@ -51,11 +51,11 @@ public struct PolarPPISample: Hashable, Sendable, BitwiseCopyable {
   public var isSkinContactSupported: Bool { flags & 4 != 0 }
 }
 
-/// Conversion from raw numbers to units. The factor is in the response to the start request; the default is
-/// 1.
+/// Conversion from raw numbers to units. The factor comes from the response to the start request; the default
+/// is 1.
 public enum PolarUnits {
-  /// Milli-g per count of an accelerometer. Old firmware sends g in compressed frames of type 0; all other
-  /// frames are in milli-g.
+  /// Returns the acceleration per count, in milli-g. Compressed frames of type 0 from old firmware are in g;
+  /// all other frames are in milli-g.
   public static func accelerometerMilliG(frameType: UInt8, isCompressed: Bool, factor: Double) -> Double {
     switch (isCompressed, frameType) {
     case (true, 0): factor * 1_000
@@ -64,7 +64,8 @@ public enum PolarUnits {
     }
   }
 
-  /// Gauss per count of a magnetometer. Frames of type 0 are in gauss, those of type 1 in milligauss.
+  /// Returns the field strength per count of a magnetometer, in gauss. Frames of type 0 are in gauss, frames
+  /// of type 1 in milligauss.
   public static func magnetometerGauss(frameType: UInt8, factor: Double) -> Double {
     frameType == 0 ? factor : factor / 1_000
   }
@@ -72,16 +73,16 @@ public enum PolarUnits {
   /// Converts a number of a floating-point layout.
   public static func float(_ value: Int32) -> Float { Float(bitPattern: UInt32(bitPattern: value)) }
 
-  /// Extracts the status at the end of a PPG sample with many channels: 20 bits in type 10, 24 bits in the
-  /// others.
+  /// Returns the status at the end of a PPG sample with many channels: 20 bits in type 10, 24 bits in other
+  /// types.
   public static func ppgStatus(_ value: Int32, frameType: UInt8) -> UInt32 {
     UInt32(bitPattern: value) & (frameType == 10 ? 0xF_FFFF : 0xFF_FFFF)
   }
 }
 
-/// The content of a PPG frame without samples.
+/// Content of a PPG frame without samples.
 ///
-/// Source: the maker's SDK (`PpgData`).
+/// Source: the manufacturer's SDK (`PpgData`).
 public enum PolarPPGInformation: Hashable, Sendable, BitwiseCopyable {
   /// Frame types 4 and 9: integration counts and the gains of both amplifiers, for twelve channels.
   case integration(InlineGains)
@@ -94,18 +95,20 @@ public enum PolarPPGInformation: Hashable, Sendable, BitwiseCopyable {
 
   public struct InlineGains: Sendable, BitwiseCopyable {
     public static let channelCount = 12
-    /// 12 counts, then 12 pairs of gains, as sent.
+    /// 12 integration counts, then 12 pairs of gains.
     private var octets = InlineArray<36, UInt8>(repeating: 0)
 
     init(_ content: Span<UInt8>) { for index in 0..<36 { octets[index] = content[index] } }
 
     public func integrationCount(_ channel: Int) -> UInt8 { octets[channel] }
-    /// 0 … 7.
+    /// Returns the gain of the first amplifier, 0 … 7.
     public func firstGain(_ channel: Int) -> UInt8 { octets[12 + 2 * channel] & 7 }
-    /// 0 … 7.
+    /// Returns the gain of the second amplifier, 0 … 7.
     public func secondGain(_ channel: Int) -> UInt8 { octets[13 + 2 * channel] & 7 }
   }
 
+  /// Decodes a frame.
+  ///
   /// - Returns: `nil` if the frame has other content or is too short.
   public init?(_ frame: borrowing PolarFrame) {
     guard frame.type == .ppg, !frame.isCompressed else { return nil }

@@ -2,8 +2,8 @@ public import BLEWire
 
 /// Polar's service for raw sensor data, with vendor-specific UUIDs.
 ///
-/// Order of use: raise the MTU, enable indications of the control point and notifications of the data, read
-/// the features, get the settings, start.
+/// Order of use: raise the MTU, enable the control point's indications and the data notifications, read the
+/// features, get the settings, start.
 public enum PolarUUID {
   public static let service = BluetoothUUID(high: 0xFB00_5C80_02E7_F387, low: 0x1CAD_8ACD_2D8D_F0C8)
   /// Characteristic of control point values; read, write, indicate.
@@ -12,9 +12,9 @@ public enum PolarUUID {
   public static let data = BluetoothUUID(high: 0xFB00_5C82_02E7_F387, low: 0x1CAD_8ACD_2D8D_F0C8)
 }
 
-/// A measurement or mode of a Polar sensor.
+/// Measurement or mode of a Polar sensor.
 ///
-/// Online Measurement (2024) and the maker's SDK. Codes without a name here are kept.
+/// Online Measurement (2024) and the manufacturer's SDK. Codes without a name here are kept.
 public struct PolarMeasurementType: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   /// 0 … 63.
   public let rawValue: UInt8
@@ -28,7 +28,7 @@ public struct PolarMeasurementType: RawRepresentable, Hashable, Sendable, Bitwis
   public static let gyroscope = PolarMeasurementType(rawValue: 5)
   public static let magnetometer = PolarMeasurementType(rawValue: 6)
   public static let skinTemperature = PolarMeasurementType(rawValue: 7)
-  /// SDK mode, which is not a measurement: it offers more settings, but no heart rate or intervals.
+  /// SDK mode. It is not a measurement: it offers more settings, but no heart rate or intervals.
   public static let sdkMode = PolarMeasurementType(rawValue: 9)
   public static let location = PolarMeasurementType(rawValue: 10)
   public static let pressure = PolarMeasurementType(rawValue: 11)
@@ -37,10 +37,10 @@ public struct PolarMeasurementType: RawRepresentable, Hashable, Sendable, Bitwis
   public static let offlineHeartRate = PolarMeasurementType(rawValue: 14)
 }
 
-/// The heart rate in a Polar sensor's advertisement, after the company identifier.
+/// Heart rate in a Polar sensor's advertisement, after the company identifier.
 ///
 /// Blocks of other data may precede the heart rate, as in advertisements of an OH1. Each block consists of
-/// flags with bit 6 set, a byte count, and that many bytes. Source: the maker's SDK
+/// flags with bit 6 set, a byte count, and that number of bytes. Source: the manufacturer's SDK
 /// (`BlePolarHrAdvertisement`, `BleAdvertisementContent`).
 public struct PolarAdvertisement: CharacteristicValue, BitwiseCopyable {
   /// Company identifier of Polar Electro Oy.
@@ -51,7 +51,7 @@ public struct PolarAdvertisement: CharacteristicValue, BitwiseCopyable {
   public let transmitterCode: UInt8
   /// Heart rate in beats per minute, averaged over a short time.
   public let fastAverage: UInt8
-  /// Heart rate in beats per minute, averaged over a long time. Present only as the last byte.
+  /// Heart rate in beats per minute, averaged over a long time; `nil` unless it is the last byte.
   public let slowAverage: UInt8?
   public let trailingByteCount: Int
 
@@ -63,6 +63,8 @@ public struct PolarAdvertisement: CharacteristicValue, BitwiseCopyable {
     trailingByteCount = 0
   }
 
+  /// Decodes an advertisement.
+  ///
   /// - Parameter value: manufacturer-specific data, including the company identifier.
   /// - Throws: `invalidValue` for another company's data; `truncated` if a block or the heart rate is
   ///   incomplete, or if there is no heart rate.

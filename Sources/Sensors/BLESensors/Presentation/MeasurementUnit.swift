@@ -1,9 +1,9 @@
-/// The unit of a value: a 16-bit UUID of Bluetooth Assigned Numbers, 3.5. Unknown units are kept.
+/// Unit of a value: a 16-bit UUID of Bluetooth Assigned Numbers, 3.5. Unknown units are kept.
 public struct MeasurementUnit: RawRepresentable, Hashable, Sendable {
   public let rawValue: UInt16
   public init(rawValue: UInt16) { self.rawValue = rawValue }
 
-  /// The symbol to write after a number. Empty for a number without a unit, the UUID for an unknown unit.
+  /// Symbol to write after a number; empty for a number without a unit, the UUID for an unknown unit.
   public var symbol: String {
     switch rawValue {
     case 0x2700, 0x271D, 0x271E: ""
@@ -13,7 +13,7 @@ public struct MeasurementUnit: RawRepresentable, Hashable, Sendable {
     }
   }
 
-  /// Base units, and derived units with a name of their own.
+  /// Symbol of a base unit or of a derived unit with its own name.
   private var siSymbol: String {
     switch rawValue {
     case 0x2701: "m"
@@ -62,7 +62,7 @@ public struct MeasurementUnit: RawRepresentable, Hashable, Sendable {
     }
   }
 
-  /// Derived units without a name of their own.
+  /// Symbol of a derived unit without its own name.
   private var derivedSymbol: String {
     switch rawValue {
     case 0x2740: "Pa·s"
@@ -93,7 +93,7 @@ public struct MeasurementUnit: RawRepresentable, Hashable, Sendable {
     }
   }
 
-  /// Units outside the SI.
+  /// Symbol of a unit outside the SI.
   private var otherSymbol: String {
     switch rawValue {
     case 0x2760: "min"

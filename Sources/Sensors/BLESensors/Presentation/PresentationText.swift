@@ -4,8 +4,7 @@ public import BLEWire
 ///
 /// Core 5.4, Vol 3, Part G, 3.3.3.5; formats in Bluetooth Assigned Numbers, 2.4.1.
 extension CharacteristicPresentationFormat {
-  /// Number of bytes in a value; `nil` if the value consists of all remaining bytes, or if the format is
-  /// unknown.
+  /// Number of bytes in a value; `nil` if the value has no fixed length or the format is unknown.
   public var valueByteCount: Int? {
     switch format {
     case 0x01...0x04, 0x0C: 1
@@ -19,7 +18,7 @@ extension CharacteristicPresentationFormat {
     }
   }
 
-  /// Returns the number and its unit. A value that is not a number is returned as hexadecimal digits.
+  /// Returns the number and its unit. Other values are returned as hexadecimal digits.
   ///
   /// - Throws: `lengthMismatch` for a value of another length.
   public func text(of value: Span<UInt8>) throws(WireError) -> String {
@@ -79,7 +78,7 @@ extension CharacteristicPresentationFormat {
   /// requires.
   private static func digits(_ magnitude: UInt64, _ exponent: Int) -> String {
     let digits = String(magnitude)
-    // Use an exponent if there are too many digits to write out.
+    // Use an exponent if the number has too many digits.
     guard exponent.magnitude <= 18 else { return "\(digits)e\(exponent)" }
     guard exponent < 0 else {
       return magnitude == 0 ? digits : digits + String(repeating: "0", count: exponent)
@@ -100,9 +99,10 @@ extension CharacteristicPresentationFormat {
 }
 
 extension [CharacteristicPresentationFormat] {
-  /// Splits an aggregate value and returns its parts in order. Core 5.4, Vol 3, Part G, 3.3.3.6.
+  /// Splits an aggregate value and returns its parts in order. Core 5.4, Vol 3, Part G, 3.3.3.6. Remaining
+  /// bytes are returned as hexadecimal digits.
   ///
-  /// - Throws: `truncated` if a part has too few bytes. Remaining bytes are returned as hexadecimal digits.
+  /// - Throws: `truncated` if a part has too few bytes.
   public func texts(of value: Span<UInt8>) throws(WireError) -> [String] {
     var texts: [String] = []
     var offset = 0
