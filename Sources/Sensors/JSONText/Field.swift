@@ -1,9 +1,9 @@
 package import BLEWire
 
-/// One decoded value: a member of a JSON object and a line of text.
+/// Decoded value, shown as a member of a JSON object or as a line of text.
 ///
 /// Dissectors build trees of fields with `FieldList`. `JSONLine.members(_:)` writes a tree as JSON; another
-/// renderer writes the lines of `log show`. The tree determines the content; the renderers determine the
+/// renderer writes the lines of `log show`. The tree determines the content, and the renderers determine the
 /// form.
 package struct Field: Hashable, Sendable {
   package enum Value: Hashable, Sendable {
@@ -17,7 +17,7 @@ package struct Field: Hashable, Sendable {
     case uuid(BluetoothUUID)
     /// Reason why the following bytes were not decoded.
     case problem(String)
-    /// The children are members. Text output prints each on a line of its own.
+    /// The children are members. Text output prints each member on its own line.
     case object
     /// The children are members. Text output prints them on one line if all are scalars.
     case sentence
@@ -36,17 +36,17 @@ package struct Field: Hashable, Sendable {
     case words(String)
   }
 
-  /// The key in JSON; `nil` if JSON omits the field. Elements of a list have no name.
+  /// Key in JSON; `nil` if JSON omits the field. Elements of a list have no name.
   package var name: String?
   package var label: Label
   package var value: Value
-  /// Unit that follows the value in text output; `nil` if the name ends in the unit, as in `distanceMeters`.
+  /// Unit after the value in text output; `nil` if the name ends in the unit, as in `distanceMeters`.
   package var unit: String?
   /// Text that replaces value and unit in text output.
   package var words: String?
   /// Position of the value in the dissected bytes, if the dissector provides it.
   package var octets: Range<Int>?
-  /// Members or elements; for any other value, additional lines of text output.
+  /// Members or elements. For any other value, additional lines of text output.
   package var children: [Field]
 
   package init(
@@ -71,16 +71,16 @@ package struct Field: Hashable, Sendable {
   }
 }
 
-/// A value that describes itself as fields.
+/// Value that describes itself as fields.
 package protocol FieldSource {
   func describe(into fields: inout FieldList)
 }
 
-/// Builds the fields of a value: members of an object, or elements of a list.
+/// List of fields under construction: members of an object, or elements of a list.
 package struct FieldList: Hashable, Sendable {
   package enum Reader: Hashable, Sendable {
     case anyone
-    /// The fields are only written as JSON, so no text is generated.
+    /// Only JSON is written, so no text is generated.
     case programs
   }
 

@@ -1,8 +1,8 @@
-/// A parsed JSON text, such as a file that an earlier run wrote with `JSONLine`. RFC 8259.
+/// Parsed JSON text, for example of a file written with `JSONLine`. RFC 8259.
 package indirect enum JSONDocument: Hashable, Sendable {
   case null
   case flag(Bool)
-  /// A number, as the digits in the text: an `Int64` may have more digits than a `Double` can represent.
+  /// Number, as text. An `Int64` may have more digits than a `Double` can represent.
   case number(String)
   case text(String)
   case array([JSONDocument])
@@ -11,7 +11,7 @@ package indirect enum JSONDocument: Hashable, Sendable {
   /// Maximum nesting of arrays and objects. No file of this program exceeds it.
   package static let depthLimit = 64
 
-  /// Position at which a text stops being valid JSON.
+  /// Position of the first error in a text.
   package struct Failure: Error, Hashable, CustomStringConvertible {
     package let offset: Int
 
@@ -23,9 +23,9 @@ package indirect enum JSONDocument: Hashable, Sendable {
     self = try reader.document()
   }
 
-  /// Positions of the values in a text, for error messages to its author.
+  /// Positions of the values in a text, for error messages.
   package struct Places: Sendable {
-    /// The line of each value, from 1, by its JSON Pointer (RFC 6901), such as `/devices/0/address`.
+    /// Line of each value, from 1, by its JSON Pointer (RFC 6901), such as `/devices/0/address`.
     package fileprivate(set) var lines: [String: Int] = [:]
     /// Members whose name occurred earlier in the same object, with their lines.
     package fileprivate(set) var repeated: [(pointer: String, line: Int)] = []
@@ -39,12 +39,13 @@ package indirect enum JSONDocument: Hashable, Sendable {
     return (document, reader.places ?? Places())
   }
 
-  /// Returns the line of a byte, from 1.
+  /// Returns the line number of a byte, from 1.
   package static func line(of offset: Int, in octets: [UInt8]) -> Int {
     octets.prefix(offset).count { $0 == 0x0A } + 1
   }
 
-  /// Returns a member of an object; `nil` if the member is missing or `null`, or if this is not an object.
+  /// Returns a member of an object; `nil` if the member is missing or `null`, or if the value is not an
+  /// object.
   package subscript(_ key: String) -> JSONDocument? {
     guard case .object(let members) = self, let member = members[key], member != .null else { return nil }
     return member
@@ -55,25 +56,26 @@ package indirect enum JSONDocument: Hashable, Sendable {
   package var flag: Bool? { if case .flag(let flag) = self { flag } else { nil } }
   package var array: [JSONDocument]? { if case .array(let array) = self { array } else { nil } }
 
-  /// Nanoseconds since the Unix epoch. They are a string of digits, or a number as older versions wrote it.
+  /// Value in nanoseconds since the Unix epoch. It is a string of digits, or a number in files of older
+  /// versions.
   package var nanoseconds: Int64? { text.flatMap { Int64($0) } ?? integer() }
 
-  /// Returns the number if it is an integer of this type.
+  /// Returns the number as an integer of this type; `nil` if it is not one.
   package func integer<Integer: FixedWidthInteger>(_ type: Integer.Type = Integer.self) -> Integer? {
     if case .number(let text) = self { Integer(text) } else { nil }
   }
 }
 
-/// Parses one JSON text from its start.
+/// Parses one JSON text.
 private struct JSONReader {
   private let octets: [UInt8]
   private var offset = 0
   /// Positions of the values; `nil` if they are not recorded.
   fileprivate var places: JSONDocument.Places?
   private var pointer = ""
-  /// Offset up to which lines were counted.
+  /// Offset up to which lines have been counted.
   private var counted = 0
-  /// Number of the line at that offset.
+  /// Line number at that offset.
   private var line = 1
 
   init(_ octets: [UInt8]) {
@@ -144,14 +146,14 @@ private struct JSONReader {
     return .array(elements)
   }
 
-  /// Parses a value inside another.
+  /// Parses a value inside an array or object.
   private mutating func part(
     _ name: String, at start: Int, isRepeated: Bool = false, _ depth: Int
   ) throws(JSONDocument.Failure) -> JSONDocument {
     guard places != nil else { return try value(depth: depth + 1) }
     let outer = pointer
     pointer += "/" + name
-    // Continue the count of lines: values are parsed in order of their offsets.
+    // Continue counting lines. Values are parsed in order of their offsets.
     line += octets[counted..<start].count { $0 == 0x0A }
     counted = start
     let line = line
@@ -237,7 +239,8 @@ private struct JSONReader {
     }
   }
 
-  /// Parses four hexadecimal digits, or two groups of four for a UTF-16 surrogate pair. RFC 8259, 7.
+  /// Parses the four hexadecimal digits of an escape, or two such escapes of a UTF-16 surrogate pair. RFC
+  /// 8259, 7.
   private mutating func escapedScalar() throws(JSONDocument.Failure) -> Unicode.Scalar {
     let first = UInt32(try codeUnit())
     if let scalar = Unicode.Scalar(first) { return scalar }

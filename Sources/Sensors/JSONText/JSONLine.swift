@@ -12,23 +12,23 @@ package import BLEWire
 /// ```
 /// Commas are inserted automatically. The caller must balance keys and values, which the closures ensure.
 package struct JSONLine {
-  /// The text so far.
+  /// Text written so far.
   package private(set) var octets: [UInt8] = []
-  /// Whether the next value or key follows another one in the same array or object.
+  /// Whether the next value or key follows another value in the same array or object.
   private var needsComma = false
   private let unseen: Unseen
 
   /// Treatment of invisible and control characters in strings (`Unicode.Scalar.isUnseen`).
   package enum Unseen {
-    /// Escape them, so that a parser gets the original text.
+    /// Escape them. A parser gets the original text.
     case escaped
-    /// Replace them with U+FFFD, for a page that shows the strings without further processing.
+    /// Replace them with U+FFFD, for a page that shows the strings unprocessed.
     case replaced
   }
 
   package init(_ unseen: Unseen = .escaped) { self.unseen = unseen }
 
-  /// Removes the text but keeps its memory.
+  /// Removes the text but keeps the memory.
   package mutating func removeAll() {
     octets.removeAll(keepingCapacity: true)
     needsComma = false
@@ -99,8 +99,7 @@ package struct JSONLine {
     }
   }
 
-  /// Writes bytes that should be UTF-8, such as a name from an advertisement. Invalid sequences become
-  /// U+FFFD.
+  /// Writes bytes that should be UTF-8, such as an advertised name. Invalid sequences become U+FFFD.
   package mutating func text(_ bytes: Span<UInt8>) {
     value(String(decoding: bytes.indices.map { bytes[$0] }, as: UTF8.self))
   }
@@ -245,8 +244,8 @@ package struct JSONLine {
     octets.append(UInt8(ascii: "\""))
   }
 
-  /// Escapes a scalar if necessary, including invisible and control characters. A scalar outside the Basic
-  /// Multilingual Plane becomes a surrogate pair.
+  /// Appends a scalar, escaped if it is special, invisible or a control character. A scalar outside the Basic
+  /// Multilingual Plane is escaped as a surrogate pair.
   private mutating func appendEscaped(_ scalar: Unicode.Scalar) {
     if scalar.isASCII { return appendEscaped(UInt8(scalar.value)) }
     guard scalar.isUnseen, unseen == .escaped else {
@@ -260,8 +259,8 @@ package struct JSONLine {
     }
   }
 
-  /// Escapes quotation mark, reverse solidus and control characters. RFC 8259, 7. Other bytes are written as
-  /// they are.
+  /// Escapes quotation mark, reverse solidus and control characters. RFC 8259, 7. Other bytes are written
+  /// unchanged.
   private mutating func appendEscaped(_ octet: UInt8) {
     switch octet {
     case UInt8(ascii: "\""), UInt8(ascii: "\\"):
@@ -270,7 +269,7 @@ package struct JSONLine {
     case 0x0A: octets.append(contentsOf: "\\n".utf8)
     case 0x0D: octets.append(contentsOf: "\\r".utf8)
     case 0x09: octets.append(contentsOf: "\\t".utf8)
-    // Terminals treat 0x7F as a control character, too.
+    // Terminals also treat 0x7F as a control character.
     case 0x00..<0x20, 0x7F:
       octets.append(contentsOf: "\\u00".utf8)
       appendHexadecimal(octet)
@@ -288,7 +287,7 @@ private func upperCaseDigit(_ nibble: UInt8) -> UInt8 {
   nibble < 10 ? UInt8(ascii: "0") + nibble : UInt8(ascii: "A") + nibble - 10
 }
 
-/// The lower-case hexadecimal digit of a number below 16.
+/// Returns the lower-case hexadecimal digit of a number below 16.
 package func hexadecimalDigit(_ nibble: UInt8) -> UInt8 {
   nibble < 10 ? UInt8(ascii: "0") + nibble : UInt8(ascii: "a") + nibble - 10
 }

@@ -1,14 +1,15 @@
-/// Sanitizes text from outside, such as a name from an advertisement, a file or a broker.
+/// Sanitises text from outside, such as a name from an advertisement, a file or a broker.
 ///
-/// Use `printable` for a terminal, `markup` for SVG and HTML. `JSONLine` escapes the same characters, so a
+/// Use `printable` for a terminal, `markup` for SVG and HTML. `JSONLine` escapes the same characters; a
 /// program that parses the JSON gets the original text.
 extension Unicode.Scalar {
   /// Whether the character is not visible text: it controls a terminal (C0, DEL, C1), breaks a line, changes
-  /// the writing direction, or is invisible, so that different names look the same.
+  /// the writing direction, or is invisible, so that different names would look the same.
   ///
-  /// Unicode's general categories Cc, Cf, Zl and Zp, and its property Default_Ignorable_Code_Point, which
-  /// includes fillers and variation selectors. The joiners U+200C and U+200D are included: a Persian name or
-  /// a composed emoji is shown in its parts, and no name can imitate another.
+  /// These are Unicode's general categories Cc, Cf, Zl and Zp, and the characters with the property
+  /// Default_Ignorable_Code_Point, which includes fillers and variation selectors. The joiners U+200C and
+  /// U+200D are also included. A Persian name or a composed emoji is therefore shown in parts, and no name
+  /// can imitate another name.
   package var isUnseen: Bool {
     if value < 0x7F { return value < 0x20 }
     switch properties.generalCategory {
@@ -23,15 +24,15 @@ extension Unicode.Scalar {
 }
 
 extension String {
-  /// The text as one line, or a part of one, for a terminal. Invisible characters, including line feeds,
-  /// become U+FFFD.
+  /// The text as one line or part of a line for a terminal. Invisible characters and line feeds become
+  /// U+FFFD.
   package var printable: String { replacingUnseen { _ in false } }
 
-  /// The text as lines for a terminal: like `printable`, but keeps line feeds and tabs.
+  /// The text as lines for a terminal. Like `printable`, but keeps line feeds and tabs.
   package var printableLines: String { replacingUnseen { $0 == "\n" || $0 == "\t" } }
 
   /// The text as content of an XML or HTML document or of a quoted attribute value. Invisible characters and
-  /// those that XML forbids become U+FFFD.
+  /// characters that XML forbids become U+FFFD.
   package var markup: String {
     unicodeScalars.reduce(into: "") { markup, scalar in
       switch scalar {
@@ -44,7 +45,7 @@ extension String {
     }
   }
 
-  /// Like `printable`, for a writer that escapes XML's special characters itself.
+  /// Like `printable`, for a caller that escapes XML's special characters itself.
   package var printableInXML: String {
     String(String.UnicodeScalarView(printable.unicodeScalars.map { $0.isNoXML ? "\u{FFFD}" : $0 }))
   }
