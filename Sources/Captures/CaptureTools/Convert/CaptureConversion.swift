@@ -6,9 +6,9 @@ package import Recording
 package enum ConversionFormat: String, CaseIterable, Sendable {
   case csv, npy, edf, bdf, wfdb, ndjson, influx
 
-  /// Default output path.
+  /// Returns the default output path for a capture.
   package func output(of directory: String) -> String {
-    // Resolve "." and the like to the real name.
+    // Resolve paths such as "." to the real name.
     var name = Substring(directory.hasSuffix(".") ? Files.absolute(directory) ?? directory : directory)
     while name.count > 1, name.hasSuffix("/") { name = name.dropLast() }
     return switch self {
@@ -29,16 +29,18 @@ package enum ConversionFormat: String, CaseIterable, Sendable {
 
 /// Converts the tables of a capture to other formats. Existing files are never overwritten.
 package enum CaptureConversion {
+  /// Converts a capture.
+  ///
   /// - Parameters:
   ///   - directory: directory of the capture, with tables as text or as arrays.
-  ///   - output: a folder or a file, depending on the format; `-` is standard output for line formats.
+  ///   - output: path of a folder or file, depending on the format; `-` is standard output for line formats.
   ///   - progress: called from time to time.
   package static func run(
     _ directory: String, to format: ConversionFormat, output: String,
     progress: (ConversionProgress) -> Void
   ) throws(ConversionError) -> ConversionReport {
     let capture = try RecordedCapture(directory)
-    // An empty folder lists two names ("." and ".."); a file lists no names.
+    // An empty folder lists "." and ".."; a file lists no names.
     let isTaken =
       format.isFolder
       ? Files.names(in: output).count != 2 && Files.isOccupied(output) : Files.isOccupied(output)
@@ -72,25 +74,25 @@ package struct ConversionReport: Sendable {
     package var label: String
     package var unit: String
     package var values: Int
-    /// Smallest step of the values in the file, in the signal's unit.
+    /// Smallest step between values in the file, in the signal's unit.
     package var resolution: Double
-    /// Whether the file holds every value exactly as it was recorded.
+    /// Whether the file contains every value exactly as it was recorded.
     package var isExact: Bool
-    /// Sample rate stated in the file, in samples per second.
+    /// Sample rate in the file, in samples per second.
     package var rate: Double
-    /// Sample rate by the sensor's clock, in samples per second.
+    /// Sample rate on the sensor's clock, in samples per second.
     package var sensorRate: Double
   }
 
-  /// The signals of one table in a signal file.
+  /// Signals of one table in a signal file.
   package struct Stream: Hashable, Sendable {
     package var table: String
     package var signals: Int
-    /// Number of samples of each signal, including missing ones.
+    /// Number of samples of each signal, including missing samples.
     package var samples: Int
-    /// Sample rate stated in the file, in samples per second.
+    /// Sample rate in the file, in samples per second.
     package var rate: Double
-    /// Number of stretches with missing samples.
+    /// Number of gaps: periods with missing samples.
     package var gaps: Int
     /// Number of samples that the sensor sent without a reading.
     package var dropouts: Int
@@ -101,30 +103,30 @@ package struct ConversionReport: Sendable {
   package var tables: [Table] = []
   /// Signals, for signal files.
   package var signals: [Signal] = []
-  /// Tables, for signal files; the fastest first.
+  /// Tables, for signal files; highest rate first.
   package var streams: [Stream] = []
-  /// Sample rate of the first stream as stated in the file, in samples per second.
+  /// Sample rate of the first stream in the file, in samples per second.
   package var rate: Double? { streams.first?.rate }
-  /// Sample rate of the first stream by the sensor's clock, in samples per second.
+  /// Sample rate of the first stream on the sensor's clock, in samples per second.
   package var sensorRate: Double?
   package var recordSeconds: Double?
   /// Time of the first sample, in nanoseconds since the Unix epoch.
   package var start: Int64?
-  /// Number of samples of each signal of the first stream, including missing ones.
+  /// Number of samples of each signal of the first stream, including missing samples.
   package var samples: Int { streams.first?.samples ?? 0 }
-  /// Number of stretches with missing samples, in all streams.
+  /// Number of gaps in all streams.
   package var gaps: Int { streams.reduce(0) { $0 + $1.gaps } }
   /// Number of samples that the sensor sent without a reading, in all streams.
   package var dropouts: Int { streams.reduce(0) { $0 + $1.dropouts } }
   /// Representation of missing samples.
   package var missing: String?
   package var notes = 0
-  /// Tables that the format cannot represent, and files that are not recorded tables, such as those of an
+  /// Tables that the format cannot represent, and files that are not recorded tables, for example of an
   /// analysis.
   package var leftOut: [String] = []
   /// Tables that end early, with the position.
   package var problems: [String] = []
-  /// Received and lost values, from `session.json`; `nil` if unknown.
+  /// Numbers of received and lost values, from `session.json`; `nil` if unknown.
   package var ledger: Ledger?
   /// Reason why the loss is unknown.
   package var unknownLoss: String?
@@ -137,7 +139,11 @@ package struct ConversionReport: Sendable {
 
   /// Adds a table to the report on a signal file. The table with the highest rate must be added first.
   ///
-  /// - Parameter rate: in samples per second, as stated in the file.
+  /// - Parameters:
+  ///   - table: the table.
+  ///   - scan: properties of the table's signals.
+  ///   - channels: signals in the file.
+  ///   - rate: sample rate in the file, in samples per second.
   mutating func take(_ table: SignalTable, _ scan: SignalScan, _ channels: [SignalChannel], rate: Double) {
     tables.append(Table(name: table.table.name, rows: scan.rows))
     signals += channels.map {
@@ -198,7 +204,7 @@ package struct ConversionReport: Sendable {
 
 /// Progress of a conversion, for display.
 package struct ConversionProgress: Sendable {
-  /// Name of the table or step in progress, such as "ppg".
+  /// Name of the current table or step, such as "ppg".
   package var what: String
   package var rows: Int
 
@@ -214,7 +220,7 @@ package enum ConversionError: Error, Sendable, CustomStringConvertible {
   case noCapture(directory: String, why: String)
   /// The tables have format 1, which cannot be converted.
   ///
-  /// - Parameter log: path of the capture's packet log; `nil` if there is none.
+  /// - Parameter log: path of the capture's packet log; `nil` if it has no packet log.
   case oldFormat(directory: String, tables: [String], log: String?)
   case outputExists(String)
   /// The tables contain nothing that the format can represent.

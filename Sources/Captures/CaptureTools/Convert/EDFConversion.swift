@@ -2,30 +2,30 @@ import BLELinux
 import BLEWire
 
 /// Writes the signals of a capture as continuous EDF+ or BDF+. A missing sample is stored as the signal's
-/// lowest integer, which no value uses, and is marked by a note. If tables have different rates, each has its
-/// own number of samples per data record.
+/// lowest integer, which no value uses, and is marked by an annotation. Tables with different rates have
+/// different numbers of samples per data record.
 enum EDFConversion {
-  /// Duration of a data record in seconds, if all tables have one rate.
+  /// Permitted duration of a data record in seconds, if all tables have one rate.
   private static let recordSeconds = 0.5...2.0
-  /// Duration of a data record in seconds, if tables have different rates.
+  /// Permitted duration of a data record in seconds, if tables have different rates.
   private static let sharedRecordSeconds = 0.5...9.9
-  /// Tolerated relative error of the rates in a file with several: 7 ms per hour. The shortest record that
-  /// meets it is chosen. If the ratio of two rates is close to a ratio of small integers but not equal, the
-  /// record would have to be longer than the maximum. The error is then larger, and the report states the
-  /// rate in the file beside the sensor's rate.
+  /// Maximum relative error of the rates in a file with several rates: 7 ms per hour. The shortest record
+  /// with this accuracy is chosen. If the ratio of two rates is close but not equal to a ratio of small
+  /// integers, such a record would be too long. The error is then larger, and the report contains both the
+  /// rate in the file and the sensor's rate.
   private static let sharedError = 2e-6
-  /// Range of times that the file can store: 1985-01-01 … 2084-12-31, in nanoseconds since the Unix epoch.
+  /// Times that the file can store: 1985-01-01 … 2084-12-31, in nanoseconds since the Unix epoch.
   private static let years: Range<Int64> = 473_385_600_000_000_000..<3_629_059_200_000_000_000
   /// Time unit of the file: 10 µs, in nanoseconds.
   private static let unitNanoseconds = 10_000.0
 
-  /// A table while it is written to the file.
+  /// Table that is being written to the file.
   fileprivate struct Track {
     let lane: SignalLanes.Lane
     let channels: [SignalChannel]
     let samplesPerRecord: Int
     var places: SignalPlaces
-    /// Number of positions before the first sample that are still to be written.
+    /// Number of positions to write before the first sample.
     var lead: Int
   }
 
@@ -69,7 +69,7 @@ enum EDFConversion {
       }
       try write(&tracks, recordCount, &file, progress)
     } catch {
-      // Readers would reject the incomplete file.
+      // Remove the incomplete file, which readers would reject.
       try? Files.remove(path)
       throw .output(error)
     }
@@ -84,7 +84,7 @@ enum EDFConversion {
     report.missing = "lowest digital value"
   }
 
-  /// Chooses the number of samples and the duration of a data record whose quotient is nearest to the rate.
+  /// Returns the number of samples and the duration of a data record whose quotient is nearest to the rate.
   private static func record(period: Double) -> (samples: [Int], duration: Int) {
     let fewest = max(1, Int((recordSeconds.lowerBound * 1e9 / period).rounded(.up)))
     let most = max(fewest, Int(recordSeconds.upperBound * 1e9 / period))
@@ -97,8 +97,8 @@ enum EDFConversion {
     return ([best.samples], best.duration)
   }
 
-  /// Chooses the record for several rates: the shortest duration in which each has nearly a whole number of
-  /// samples.
+  /// Returns the data record for several rates: the shortest duration in which each table has nearly a whole
+  /// number of samples.
   private static func record(_ periods: [Double]) -> (samples: [Int], duration: Int) {
     let first = Int(sharedRecordSeconds.lowerBound * 1e9 / unitNanoseconds)
     let last = Int(sharedRecordSeconds.upperBound * 1e9 / unitNanoseconds)
@@ -138,7 +138,7 @@ enum EDFConversion {
 }
 
 extension EDFConversion.Track {
-  /// The samples of one record, signal after signal.
+  /// Appends the samples of one record, signal after signal.
   fileprivate mutating func append(to record: inout [CInt]) {
     let base = record.count
     for channel in channels {
@@ -159,10 +159,10 @@ extension EDFConversion.Track {
   }
 }
 
-/// A signal that has values, and its scale in the file.
+/// Signal with values, and its scale in the file.
 struct SignalChannel {
   let signal: SignalTable.Signal
-  /// Index among the table's signals.
+  /// Index of the signal in the table.
   let index: Int
   let scale: SignalScale
   let values: Int
@@ -186,13 +186,13 @@ struct SignalChannel {
   }
 }
 
-/// Maps a signal's values to integers of a given number of bits, for EDF+, BDF+ and WFDB files.
+/// Mapping from a signal's values to integers of a given number of bits, for EDF+, BDF+ and WFDB files.
 struct SignalScale: Hashable {
   /// Size of one step, in the signal's unit.
   var step: Double
-  /// Offset that is subtracted from the number of steps before it is stored.
+  /// Number of steps that is subtracted from a value before it is stored.
   var offset = 0
-  /// Range of stored integers. The lowest marks a missing sample.
+  /// Range of stored integers. The lowest integer marks a missing sample.
   var digital: ClosedRange<Int>
   /// Whether all values of the signal are stored exactly as they were recorded.
   var isExact: Bool
@@ -201,33 +201,33 @@ struct SignalScale: Hashable {
     Double(digital.lowerBound + offset) * step...Double(digital.upperBound + offset) * step
   }
 
-  /// The integer that represents a missing sample.
+  /// Integer that represents a missing sample.
   var missing: Int { digital.lowerBound }
 
-  /// Returns the integer nearest to a value.
+  /// Returns the integer for a value, rounded and limited to the range.
   func digital(_ value: Double) -> Int {
     let steps = (value / step).rounded() - Double(offset)
     return Int(max(Double(digital.lowerBound + 1), min(steps, Double(digital.upperBound))))
   }
 }
 
-/// The precision of a recorded signal.
+/// Precision of a recorded signal.
 enum SignalGrain: Hashable {
   /// Integers.
   case integers
   /// Multiples of 1/512, as in a ring's acceleration.
   case acceleration
-  /// Decimal numbers with this many digits after the point.
+  /// Decimal numbers with this number of digits after the point.
   case decimals(Int)
 }
 
 extension SignalGrain {
-  /// Returns a scale for integers of `bits` bits that covers the values from `smallest` to `largest` and
-  /// reserves its lowest integer for missing samples.
+  /// Returns a scale for integers of `bits` bits that covers the values from `smallest` to `largest`. The
+  /// lowest integer is reserved for missing samples.
   ///
   /// An EDF header has 8 characters for each end of the physical range. The ends are chosen so that they fit,
-  /// and readers compute exact values from them. If the bits are too few for the recorded steps, the steps
-  /// are coarser by a power of ten.
+  /// and readers compute exact values from them. If there are too few bits for the recorded steps, the steps
+  /// are enlarged by a power of ten.
   func scale(bits: Int, smallest: Double, largest: Double) -> SignalScale {
     let half = 1 << (bits - 1)
     let (unit, grid) = unit
@@ -247,7 +247,7 @@ extension SignalGrain {
     }
   }
 
-  /// The recorded step, and the multiple of it that has a short text.
+  /// Recorded step, and the smallest multiple of it that has a short text.
   private var unit: (step: Double, grid: Double) {
     switch self {
     case .integers: (1, 1)
@@ -257,7 +257,7 @@ extension SignalGrain {
     }
   }
 
-  /// Limits out-of-range numbers from a damaged table, so that they remain exact integers.
+  /// Limits numbers from a damaged table, so that they are exact integers.
   private func bounded(_ number: Double) -> Double { min(max(number, -0x1p52), 0x1p52) }
 
   private func down(_ number: Double, to grid: Double) -> Double { (number / grid).rounded(.down) * grid }

@@ -2,7 +2,7 @@ package import BLELinux
 internal import CEDF
 import Glibc
 
-/// A continuous EDF+ or BDF+ file, written by EDFlib: signals, and notes on their time axis.
+/// Continuous EDF+ or BDF+ file, written by EDFlib: signals, and annotations on their time axis.
 ///
 /// The file contains only whole data records. EDFlib gives no reason for a failure, so its errors become EIO.
 /// European Data Format "plus", https://www.edfplus.info/specs/edfplus.html
@@ -12,7 +12,7 @@ package struct EDFFile: ~Copyable {
     case edf, bdf
   }
 
-  /// A signal as the file header describes it. Texts are ASCII; longer ones are truncated.
+  /// Signal in the file header. Texts are ASCII; longer texts are truncated.
   package struct Signal: Hashable, Sendable {
     /// At most 16 characters.
     package var label: String
@@ -21,7 +21,7 @@ package struct EDFFile: ~Copyable {
     /// At most 80 characters.
     package var transducer: String
     package var digital: ClosedRange<Int>
-    /// Values that correspond to the ends of `digital`. The header has 8 characters for each.
+    /// Values that correspond to the ends of `digital`. The header has 8 characters for each value.
     package var physical: ClosedRange<Double>
     /// Number of samples in each data record.
     package var samplesPerRecord: Int
@@ -47,9 +47,9 @@ package struct EDFFile: ~Copyable {
     /// Duration of a data record in units of 10 µs, 100 to 6,000,000.
     package var recordDuration: Int
     package var recordCount: Int
-    /// Number of notes that will be written.
+    /// Number of annotations that will be written.
     package var noteCount: Int
-    /// Remark on the recording, in ASCII. The file contains no personal data.
+    /// Remark about the recording, in ASCII. The file contains no personal data.
     package var remark: String
 
     package init(
@@ -62,35 +62,36 @@ package struct EDFFile: ~Copyable {
       self.remark = remark
     }
 
-    /// Maximum number of notes: EDFlib stores one per data record in each annotation signal, of which there
-    /// are at most 64.
+    /// Maximum number of annotations. EDFlib stores one annotation per data record in each annotation signal,
+    /// and there are at most 64 annotation signals.
     package var noteLimit: Int { max(1, recordCount) * 64 }
     fileprivate var noteSignalCount: Int { min(64, max(1, (noteCount + recordCount) / max(1, recordCount))) }
   }
 
-  /// Maximum length of a note's text, in bytes; EDFlib truncates longer ones.
+  /// Maximum length of an annotation's text in bytes. EDFlib truncates longer texts.
   package static let noteByteCount = 40
 
   package let path: String
   private let file: CInt
-  /// Descriptor of the file, which EDFlib opens by its number. It stays open as long as EDFlib uses the file.
+  /// File descriptor. EDFlib opens the file through its number, so it stays open as long as EDFlib uses the
+  /// file.
   private let descriptor: FileDescriptor
   private let recordDuration: Int
   private var recordCount = 0
   private var isOpen = true
 
-  /// Creates a file; fails if it exists.
+  /// Creates a file. Fails if it exists.
   package init(
     creating path: String, _ kind: Kind, _ signals: [Signal], _ layout: Layout
   ) throws(SystemError) {
     let type = kind == .edf ? EDFLIB_FILETYPE_EDFPLUS : EDFLIB_FILETYPE_BDFPLUS
-    // EDFlib would follow a symbolic link.
+    // Open the file here, because EDFlib would follow a symbolic link.
     let descriptor: FileDescriptor
     do throws(SystemError) {
       descriptor = try OpenFolder(Files.folder(of: path)).create(Files.name(of: path))
     } catch { throw SystemError(call: "create \(path)", number: error.number) }
     let opened = "/proc/self/fd/\(descriptor.rawValue)"
-    // SAFETY: the path is a null-terminated string for the length of the call.
+    // SAFETY: the path is a null-terminated string for the duration of the call.
     let file = unsafe edfopen_file_writeonly(opened, type, CInt(signals.count))
     guard file >= 0 else {
       try? Files.remove(path)
@@ -99,7 +100,7 @@ package struct EDFFile: ~Copyable {
     var results = [
       edf_set_datarecord_duration(file, CInt(layout.recordDuration)),
       edf_set_number_of_annotation_signals(file, CInt(layout.noteSignalCount)),
-      // SAFETY: a null-terminated string for the length of the call.
+      // SAFETY: the text is a null-terminated string for the duration of the call.
       unsafe edf_set_recording_additional(file, layout.remark),
     ]
     results += Self.setStart(file, layout.startNanoseconds)
@@ -119,9 +120,9 @@ package struct EDFFile: ~Copyable {
 
   deinit { if isOpen { edfclose_file(file) } }
 
-  /// Appends one data record: the samples of the first signal, then those of the next, and so on.
+  /// Appends one data record: the samples of the first signal, then those of the second, and so on.
   package mutating func append(_ samples: inout [CInt]) throws(SystemError) {
-    // SAFETY: the pointer covers the samples of one record, for the length of the call.
+    // SAFETY: the pointer covers the samples of one record, for the duration of the call.
     let result = unsafe samples.withUnsafeMutableBufferPointer {
       unsafe edf_blockwrite_digital_samples(file, $0.baseAddress)
     }
@@ -129,32 +130,33 @@ package struct EDFFile: ~Copyable {
     recordCount += 1
   }
 
-  /// Writes a note on the time axis.
+  /// Writes an annotation on the time axis.
   ///
   /// - Parameters:
+  ///   - text: text of the annotation.
   ///   - onset: time since the first sample, stored in units of 100 µs.
-  ///   - duration: `nil` for a note without one.
+  ///   - duration: duration; `nil` for none.
   package func note(
     _ text: String, onsetNanoseconds onset: Int64, durationNanoseconds duration: Int64? = nil
   ) throws(SystemError) {
-    // SAFETY: the text is a null-terminated string for the length of the call.
+    // SAFETY: the text is a null-terminated string for the duration of the call.
     let result = unsafe edfwrite_annotation_utf8(
       file, (max(0, onset) + 50_000) / 100_000, duration.map { ($0 + 50_000) / 100_000 } ?? -1, text)
     guard result == 0 else { throw failure }
   }
 
-  /// Closes the file.
+  /// Completes and closes the file.
   ///
-  /// - Throws: an error if the file lacks records, for example because the disk is full.
+  /// - Throws: an error if records are missing, for example because the disk is full.
   package mutating func finish() throws(SystemError) {
     isOpen = false
-    // SAFETY: the path is a null-terminated string for the length of the call.
+    // SAFETY: the path is a null-terminated string for the duration of the call.
     guard unsafe ringtap_edf_finish(file, path) == Int64(recordCount) else { throw failure }
     try writeDuration()
   }
 
-  /// Rewrites the duration of the records. EDFlib 1.23 truncates its computed text for two of five durations
-  /// (0.519939 for 0.51994 s), and then rejects the file, because each record has its own time.
+  /// Corrects the duration of the records in the header. EDFlib 1.23 truncates its text for two of five
+  /// durations (0.519939 for 0.51994 s), and then rejects the file, because each record has its own time.
   private func writeDuration() throws(SystemError) {
     let digits = String(recordDuration % 100_000 + 100_000).dropFirst()
     let text = "\(recordDuration / 100_000).\(digits)"
@@ -162,7 +164,7 @@ package struct EDFFile: ~Copyable {
     guard try descriptor.write(field.span, at: Self.durationOffset) == field.count else { throw failure }
   }
 
-  /// Offset in the header of the duration, which has eight characters.
+  /// Offset of the duration in the header; its length is eight characters.
   private static let durationOffset = 244
 
   private var failure: SystemError { SystemError(call: "write \(path)", number: EIO) }
@@ -178,22 +180,22 @@ package struct EDFFile: ~Copyable {
 
   private static func setStart(_ file: CInt, _ nanoseconds: Int64) -> [CInt] {
     var time = time_t(nanoseconds / 1_000_000_000)
-    // SAFETY: the pointer in it, to the name of the time zone, is not used.
+    // SAFETY: the pointer to the name of the time zone in this structure is not used.
     var parts = unsafe tm()
-    // SAFETY: both outlive the call, which fills the second.
+    // SAFETY: both structures exist during the call, which fills the second.
     unsafe gmtime_r(&time, &parts)
     return unsafe [
       edf_set_startdatetime(
         file, parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec
       ),
-      // In units of 100 ns, but rounded down to the notes' unit: otherwise notes would fall outside their
-      // record.
+      // The unit is 100 ns, but the time is rounded down to the unit of annotations. Otherwise, annotations
+      // would be outside their record.
       edf_set_subsecond_starttime(file, CInt(nanoseconds % 1_000_000_000 / 100_000 * 1_000)),
     ]
   }
 
   private static func set(_ file: CInt, _ place: CInt, _ signal: Signal) -> [CInt] {
-    // SAFETY: the texts are null-terminated strings for the length of their calls.
+    // SAFETY: the texts are null-terminated strings for the duration of the calls.
     unsafe [
       edf_set_samplefrequency(file, place, CInt(signal.samplesPerRecord)),
       edf_set_digital_minimum(file, place, CInt(signal.digital.lowerBound)),

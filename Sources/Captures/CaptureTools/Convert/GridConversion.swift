@@ -3,12 +3,12 @@ import BLEWire
 import JSONText
 package import Recording
 
-/// Resamples the signals of all devices of a group to one time grid, using their alignment (`ringtap align`).
+/// Resamples the signals of all devices in a group to one time grid, using their alignment (`ringtap align`).
 /// The result is one table with a column for each signal, named after the signal and the device.
 ///
-/// Values between two samples are interpolated linearly. A value is missing if the next sample is more than
-/// two and a half periods after the last one. Irregular values, such as a heart rate, are held until the next
-/// one, for at most `heldSeconds`.
+/// Values between two samples are interpolated linearly. If two samples are more than two and a half periods
+/// apart, the values between them are missing. Irregular values, such as a heart rate, are held until the
+/// next value, at most for `heldSeconds`.
 package enum GridConversion {
   package static let rates = 0.1...10_000.0
   package static let table = "grid"
@@ -17,10 +17,12 @@ package enum GridConversion {
     500_000_000, "rows of a grid", by: .file, whenFull: "the conversion is refused",
     counted: "message and exit status")
 
+  /// Converts a group.
+  ///
   /// - Parameters:
   ///   - directory: directory of the group.
-  ///   - rate: in rows per second.
-  ///   - output: a folder that does not exist yet.
+  ///   - rate: rate of the grid, in rows per second.
+  ///   - output: path of the folder to create.
   package static func run(
     _ directory: String, rate: Double, to format: TableFormat, output: String,
     progress: (ConversionProgress) -> Void
@@ -78,7 +80,9 @@ package enum GridConversion {
 }
 
 extension GridConversion {
-  /// - Throws: an error if the grid would contain a day or more without data.
+  /// Checks that the grid would not be mostly empty.
+  ///
+  /// - Throws: an error if the grid would contain a period of a day or more without data.
   private static func checkPauses(
     _ tracks: [GridTrack], span: Double, _ directory: String
   ) throws(ConversionError) {
@@ -96,7 +100,7 @@ extension GridConversion {
   }
 }
 
-/// The signals of one table while they are resampled.
+/// Signals of one table during resampling.
 private final class GridTrack {
   let columns: [RecordedColumn]
   private let places: [Int]
@@ -117,18 +121,21 @@ private final class GridTrack {
   let longestPause: Double
   let name: String
 
-  /// Time from the first to the last row, in seconds.
+  /// Duration from the first to the last row, in seconds.
   var span: Double { start.flatMap { start in end.map { TimeSpan(from: start, to: $0).seconds } } ?? 0 }
 
   var problem: String? { reader.problem.map { "\(device.directory): \($0)" } }
 
-  /// - Returns: `nil` for a table without signals, or if another table has the same rows.
+  /// Opens a table.
+  ///
+  /// - Returns: `nil` for a table without signals, or if another table contains the same rows.
   init?(
     _ table: RecordedTable, of capture: RecordedCapture, _ clock: StraightClock?, _ alignment: Alignment,
     _ device: Alignment.Device
   ) throws(SystemError) {
     let signals = SignalTable(table)
-    // A ring's own tables have only receive timestamps; `samples` has the same values on the ring's clock.
+    // A ring's own tables have only receive timestamps. The table `samples` has the same values on the ring's
+    // clock.
     let isOfRing = RingStream.allCases.contains { $0.name == table.name } && signals == nil
     guard !isOfRing || !capture.tables.contains(where: { $0.name == TickRows.table.name }) else { return nil }
     let kept = table.columns.indices.filter { Self.isSignal(table.columns[$0], of: table) }
@@ -156,8 +163,8 @@ private final class GridTrack {
     return !["tick", "missing_before", "fit"].contains(column.name)
   }
 
-  /// The median time between rows in nanoseconds, the first and the last time, and the longest pause in
-  /// seconds.
+  /// Returns the median time between rows in nanoseconds, the first and the last time, and the longest pause
+  /// in seconds.
   private static func extent(
     _ reader: any TableReader
   ) -> (spacing: Double, first: Int64?, last: Int64?, pause: Double) {
@@ -177,7 +184,7 @@ private final class GridTrack {
     return (steps.isEmpty ? 0 : steps[steps.count / 2], first, last, pause)
   }
 
-  /// Returns the next row that is later than the last one returned.
+  /// Returns the next row with a time later than the last returned row.
   private func read() -> (time: Int64, values: [Double])? {
     while reader.next() {
       let recorded = Int64(bitPattern: reader.words[0])
@@ -190,7 +197,7 @@ private final class GridTrack {
     return nil
   }
 
-  /// Appends the signals' values at `time`, which must not be before the time of the previous call.
+  /// Appends the signals' values at `time`. Times must not decrease between calls.
   func append(at time: Int64, held: Double, to words: inout [UInt64]) {
     while let next = after, next.time <= time {
       before = next

@@ -4,20 +4,22 @@ package import Recording
 /// Formats rows as lines of InfluxDB's line protocol. The table is the measurement, the device's address is a
 /// tag, the columns are fields, and the first column is the timestamp in nanoseconds.
 ///
-/// The device's name is not a tag, because it is not always known, and a row that both a recording and a
-/// conversion write must be the same point. Rows with the same time, such as the RR intervals of one message,
-/// are written one nanosecond apart. Integers end in `i`. A missing value has no field, and a row without
-/// values has no line. InfluxData, Line protocol (element escapes): in tags a comma, an equals sign and a
-/// space are escaped by a backslash. A backslash itself has no escape in tags, so it becomes a slash.
+/// The device's name is not a tag, because it is not always known: a row must be the same point whether a
+/// recording or a conversion writes it. Rows with the same time, such as the RR intervals of one message, are
+/// written one nanosecond apart. Integers end in `i`. A missing value has no field, and a row without values
+/// has no line. InfluxData, Line protocol (element escapes): in tags, commas, equals signs and spaces are
+/// escaped by a backslash. Tags have no escape for the backslash, so it becomes a slash.
 package struct LineProtocol: Sendable {
   private let tags: [UInt8]
   private let columns: [RecordedColumn]
-  /// Number of rows whose values were all missing.
+  /// Number of rows without values.
   private(set) var empty = 0
   private var previous: Int64?
-  /// Number of rows with the same time as the previous one. A database keeps one point per timestamp.
+  /// Number of directly preceding rows with the same time. A database keeps one point per timestamp.
   private var repeats: Int64 = 0
 
+  /// Creates a formatter for one table.
+  ///
   /// - Parameter device: address of the device, which may be text from a file.
   package init(_ table: String, _ columns: [RecordedColumn], device: String?) {
     self.columns = columns
@@ -37,7 +39,7 @@ package struct LineProtocol: Sendable {
     }
   }
 
-  /// Appends the line of a row. Appends nothing if all its values are missing.
+  /// Appends the line of a row; nothing if all values are missing.
   package mutating func append(_ words: [UInt64], to octets: inout [UInt8]) {
     let (start, time) = (octets.count, Int64(bitPattern: words[0]))
     repeats = time == previous ? repeats &+ 1 : 0
@@ -63,7 +65,7 @@ package struct LineProtocol: Sendable {
     switch column.kind {
     case .int16, .uint16, .int32, .int64: "\(Int64(bitPattern: word))i"
     case .float32, .float64: "\(Double(bitPattern: word))"
-    // These words contain no characters that need escaping.
+    // The words of this column contain no characters that must be escaped.
     case .word(let list): "\"\(list[Int(word)])\""
     }
   }

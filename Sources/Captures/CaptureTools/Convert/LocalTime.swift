@@ -1,10 +1,10 @@
 public import BLEWire
-// EDFlib's header includes <time.h>, so Swift's importer attributes the members of C's `tm` to this module.
+// EDFlib's header includes <time.h>, so Swift's importer assigns the members of C's `tm` to this module.
 import CEDF
 import Glibc
 package import SensorSessions
 
-/// Date and time of day in this machine's time zone.
+/// Date and time of day in the machine's time zone.
 public struct LocalTime: Hashable, Sendable {
   public let year: Int
   /// 1 to 12.
@@ -13,13 +13,16 @@ public struct LocalTime: Hashable, Sendable {
   public let hour: Int
   public let minute: Int
   public let second: Int
-  /// Offset from UTC to local time, in seconds.
+  /// Offset of local time from UTC, in seconds.
   public let offsetSeconds: Int
 
-  /// - Parameter seconds: since the Unix epoch.
+  /// Converts a time to local time.
+  ///
+  /// - Parameter seconds: seconds since the Unix epoch.
   public init(unixSeconds seconds: Int64) {
     var time = time_t(seconds)
-    // SAFETY: both outlive the call. Only the numbers are used, not the pointer to the zone's name.
+    // SAFETY: both structures exist during the call. Only the numbers are used, not the pointer to the zone's
+    // name.
     var parts = unsafe tm()
     _ = unsafe localtime_r(&time, &parts)
     year = Int(unsafe parts.tm_year) + 1900
@@ -33,7 +36,7 @@ public struct LocalTime: Hashable, Sendable {
 
   /// Formats the time of day with microseconds: `HH:MM:SS.ffffff`.
   ///
-  /// - Parameter time: the time from which this value was made.
+  /// - Parameter time: the time from which this value was created.
   package func text(microseconds time: ReceiveTime) -> String {
     func digits(_ number: Int, _ count: Int) -> String {
       let text = String(number)
@@ -49,7 +52,7 @@ public struct LocalTime: Hashable, Sendable {
 }
 
 extension RingCalendar {
-  /// This machine's local calendar.
+  /// Local calendar of the machine.
   package static var local: RingCalendar {
     RingCalendar { Int32(LocalTime(unixSeconds: Int64($0)).offsetSeconds) }
   }

@@ -3,33 +3,35 @@ import BLEWire
 import JSONText
 import Recording
 
-/// The tables of a capture that have a steady rate, the fastest first, on one time axis. Each keeps its own
+/// Tables of a capture with a steady rate on one time axis, highest rate first. Each table keeps its own
 /// rate.
 struct SignalLanes {
-  /// A table and its start.
+  /// Table with its start on the axis.
   struct Lane {
     let table: SignalTable
     let scan: SignalScan
-    /// Number of positions, at its own rate, from the start of the axis to its first sample.
+    /// Number of positions from the start of the axis to the table's first sample, at the table's rate.
     fileprivate(set) var lead = 0
 
-    /// Number of positions from the start of the axis to the table's end.
+    /// Number of positions from the start of the axis to the end of the table.
     var length: Int { lead + scan.length }
-    /// Converts a position to nanoseconds since the start of the axis.
+    /// Converts a position in the table to nanoseconds since the start of the axis.
     func nanoseconds(_ places: Int) -> Int64 { Int64((Double(lead + places) * scan.period).rounded()) }
   }
 
   private(set) var lanes: [Lane] = []
   /// Time of the first sample, in nanoseconds since the Unix epoch.
   private(set) var start: Int64 = 0
-  /// Tables of the capture that were left out, with the reason.
+  /// Omitted tables of the capture, each with the reason.
   private(set) var leftOut: [String] = []
 
-  /// Maximum difference in nanoseconds between the starts of two streams by the sensor's clock and by this
-  /// machine's clock.
+  /// Maximum difference between the starts of two streams on the sensor's clock and on the machine's clock,
+  /// in nanoseconds.
   private static let agreement: Int64 = 5_000_000_000
 
-  /// - Throws: an error if no table has a steady rate, or none can be read.
+  /// Scans the tables.
+  ///
+  /// - Throws: an error if no table has a steady rate, or if no such table can be read.
   init(_ capture: RecordedCapture, progress: (ConversionProgress) -> Void) throws(ConversionError) {
     var refusal: ConversionError?
     for table in try SignalTable.all(of: capture) {
@@ -54,7 +56,7 @@ struct SignalLanes {
     align()
   }
 
-  /// Sets the start of each lane: by the sensor's clock, which all streams share, or else by the recorded
+  /// Sets the start of each lane: on the sensor's clock if all streams share it, otherwise by the recorded
   /// times.
   private mutating func align() {
     guard let first = lanes.first else { return }
@@ -75,6 +77,8 @@ struct SignalLanes {
     }
   }
 
+  /// Checks that all lanes begin at about the same time.
+  ///
   /// - Throws: an error if a lane begins so late that its file would consist mostly of missing samples.
   func requireNear() throws(ConversionError) {
     guard let late = lanes.first(where: { !$0.scan.mayFill($0.lead) }) else { return }
@@ -82,11 +86,13 @@ struct SignalLanes {
       "the table '\(late.table.table.name)' begins hours after the others; convert to wfdb, csv or npy")
   }
 
-  /// Returns the notes in time order: start and end, missing samples, lost links, and clock restarts.
+  /// Returns the annotations in order of time: start and end, missing samples, lost links, and restarts of
+  /// the clock.
   ///
   /// - Parameters:
-  ///   - capture: its `session.json` lists the lost links.
-  ///   - groups: the groups that have signals.
+  ///   - capture: capture with the lost links in `session.json`.
+  ///   - groups: groups with signals.
+  ///   - limit: maximum number of annotations.
   func notes(_ capture: RecordedCapture, _ groups: Set<String>, limit: Int) -> [SignalNote] {
     var notes = [SignalNote(onset: 0, duration: nil, text: "Recording starts")]
     for lane in lanes {
@@ -94,14 +100,14 @@ struct SignalLanes {
     }
     notes += SignalNote.links(of: capture, since: start)
     notes.sort { $0.onset < $1.onset }
-    // Keep the note of the end within the limit.
+    // Leave room for the annotation at the end.
     notes.removeSubrange(min(notes.count, max(1, limit - 1))...)
     let end = lanes.map { $0.nanoseconds($0.scan.length) }.max() ?? 0
     return notes + [SignalNote(onset: end, duration: nil, text: "Recording ends")]
   }
 }
 
-/// A note on the time axis of signals.
+/// Annotation on the time axis of signals.
 struct SignalNote: Hashable {
   /// Nanoseconds since the first sample.
   var onset: Int64
@@ -110,9 +116,11 @@ struct SignalNote: Hashable {
   /// ASCII, at most 40 characters.
   var text: String
 
-  /// Returns a note for each lost link in `session.json`.
+  /// Returns an annotation for each lost link in `session.json`.
   ///
-  /// - Parameter start: start of the axis, in nanoseconds since the Unix epoch.
+  /// - Parameters:
+  ///   - capture: the capture.
+  ///   - start: start of the axis, in nanoseconds since the Unix epoch.
   static func links(of capture: RecordedCapture, since start: Int64) -> [SignalNote] {
     (capture.session?["gaps"]?.array ?? []).compactMap { gap in
       guard let lost: Int64 = gap["lostAtNs"]?.nanoseconds, let cause = gap["cause"]?.text else { return nil }
@@ -128,11 +136,11 @@ struct SignalNote: Hashable {
 }
 
 extension SignalLanes.Lane {
-  /// Returns a note for each gap and each restart of the sensor's clock.
+  /// Returns an annotation for each gap and each restart of the sensor's clock.
   ///
   /// - Parameters:
-  ///   - groups: the groups that have signals.
-  ///   - all: the name for all groups together.
+  ///   - groups: groups with signals.
+  ///   - all: name for all groups together.
   func notes(_ groups: Set<String>, all: String) -> [SignalNote] {
     let gaps = scan.gaps.compactMap { gap -> SignalNote? in
       let missing = gap.groups.map { $0.filter(groups.contains) } ?? []

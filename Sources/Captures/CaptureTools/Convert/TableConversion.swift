@@ -3,9 +3,9 @@ import BLEWire
 import JSONText
 import Recording
 
-/// Writes the tables of a capture row by row: as text, as arrays, or as one object per line.
+/// Writes the tables of a capture row by row: as text, as arrays, or with one line per row.
 enum TableConversion {
-  /// Writes a directory that is itself a capture, including `session.json` but not the packet log.
+  /// Writes a directory that is a capture itself. `session.json` is included, but not the packet log.
   static func run(
     _ capture: RecordedCapture, to folder: String, _ format: TableFormat, _ report: inout ConversionReport,
     progress: (ConversionProgress) -> Void
@@ -30,8 +30,8 @@ enum TableConversion {
     } catch { throw .output(error) }
   }
 
-  /// Writes a line for each row, table after table: a JSON object with `table` and the columns by name, or
-  /// InfluxDB's line protocol (`LineProtocol`).
+  /// Writes a line for each row, table after table. The line is a JSON object with `table` and the columns by
+  /// name, or InfluxDB's line protocol (`LineProtocol`).
   static func writeLines(
     _ capture: RecordedCapture, to path: String, _ report: inout ConversionReport,
     progress: (ConversionProgress) -> Void
@@ -81,7 +81,7 @@ enum TableConversion {
     if let problem = reader.problem { report.problems.append(problem) }
   }
 
-  /// Copies `session.json`, replacing the file names of the tables by the new ones.
+  /// Copies `session.json` with the new file names of the tables.
   private static func copySession(
     _ capture: RecordedCapture, to folder: String, _ format: TableFormat
   ) throws(SystemError) {
@@ -98,7 +98,7 @@ enum TableConversion {
 }
 
 extension String {
-  /// Returns the text with each occurrence of `old` replaced by `new`.
+  /// Returns the text with all occurrences of `old` replaced by `new`.
   fileprivate func replacing(_ old: String, _ new: String) -> String {
     let (octets, pattern) = (Array(utf8), Array(old.utf8))
     var result: [UInt8] = []

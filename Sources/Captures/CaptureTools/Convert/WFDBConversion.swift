@@ -3,8 +3,8 @@ import BLEWire
 import Recording
 
 /// Writes the signals of a capture as a WFDB record for PhysioNet's tools: a text header and a sample file. A
-/// missing sample has the value that the format reserves for it, which readers return as NaN. If there are
-/// several tables, each becomes a record with its own rate and start, and `RECORDS` lists them.
+/// missing sample has the value reserved by the format, which readers return as NaN. Each of several tables
+/// becomes a record with its own rate and start, and `RECORDS` lists the records.
 ///
 /// WFDB Applications Guide, header(5) and signal(5): formats 16, 24 and 32.
 enum WFDBConversion {
@@ -34,8 +34,8 @@ enum WFDBConversion {
     report.missing = "invalid sample"
   }
 
-  /// Chooses the smallest number of bits that represents all values exactly. The integer for a missing sample
-  /// is reserved; no scale maps a value to it.
+  /// Returns the smallest number of bits that represents all values exactly, and the scales. No scale maps a
+  /// value to the integer reserved for missing samples.
   private static func format(
     _ table: SignalTable, _ scan: SignalScan
   ) -> (bits: Int, channels: [SignalChannel]) {
@@ -46,8 +46,8 @@ enum WFDBConversion {
     return (32, SignalChannel.all(table, scan, bits: 32))
   }
 
-  /// Name of the record: the folder's name, with each character other than letters, digits, hyphens and
-  /// underscores replaced.
+  /// Returns the name of the record: the folder's name, with each character other than letters, digits,
+  /// hyphens and underscores replaced.
   private static func name(_ folder: String) -> String {
     let last = folder.split(separator: "/").last ?? "record"
     let name = last.unicodeScalars.map { scalar in

@@ -5,7 +5,7 @@ import BLEStack
 import BLEWire
 import SensorSessions
 
-/// First pass over an imported log: finds its connections, the devices' names, and the attributes' types.
+/// First pass over an imported log. Finds the connections, the devices' names, and the attributes' types.
 struct ImportSurvey: ~Copyable {
   private static let deviceLimit = Limit(
     64, "devices of a log that are imported", by: .file, whenFull: "further ones are left out",
@@ -13,7 +13,7 @@ struct ImportSurvey: ~Copyable {
 
   let attributes: LogAttributes
   private(set) var names: [LogDevice: String] = [:]
-  /// Devices whose values are imported, in the order of the log.
+  /// Devices whose values are imported, in order of appearance.
   private(set) var devices: [LogDevice] = []
   private(set) var omittedDevices: Set<LogDevice> = []
   private var evidence: [LogDevice: AttributeEvidence] = [:]
@@ -49,7 +49,7 @@ struct ImportSurvey: ~Copyable {
     (self.devices, self.names, self.evidence, omittedDevices) = (devices, names, evidence, omitted)
   }
 
-  /// Adds the attribute types that the values prove, if a type is not known otherwise.
+  /// Adds attribute types that the values prove and that are not known otherwise.
   mutating func conclude() {
     for (device, evidence) in evidence {
       for (handle, uuid) in evidence.types {
@@ -66,17 +66,17 @@ struct ImportSurvey: ~Copyable {
   consuming func finish() -> LogReport { statistics.finish() }
 }
 
-/// Devices of a log that advertise sensor values.
+/// Devices in a log that advertise sensor values.
 struct AdvertisedDevices: ~Copyable {
   private static let deviceLimit = Limit(
     64, "devices of a log whose advertised values are imported", by: .file,
     whenFull: "further ones are left out",
     counted: "message and exit status")
-  /// Minimum time between two measurements. An equal value that is received sooner belongs to the same
-  /// advertisement on another channel or in another event.
+  /// Minimum time between two measurements with equal values. An equal value that arrives sooner is the same
+  /// advertisement on another channel or in another advertising event.
   private static let shortestRepetition = TimeSpan(nanoseconds: 1_000_000_000)
 
-  /// The last value of a device.
+  /// Last value of a device.
   private struct Last {
     var octets: [UInt8]
     var time: ReceiveTime
@@ -84,13 +84,13 @@ struct AdvertisedDevices: ~Copyable {
 
   private var reports = AdvertisingReportAssembler()
   private(set) var names: [LogDevice: String] = [:]
-  /// Devices with values, in the order of the log.
+  /// Devices with values, in order of appearance.
   private(set) var all: [LogDevice] = []
   private(set) var omittedCount = 0
   private var last: [LogDevice: Last] = [:]
 
-  /// Processes the next record. Calls `body` for each advertised reading with its device, and whether it is a
-  /// repetition.
+  /// Processes the next record. Calls `body` for each advertised reading, with its device and whether the
+  /// reading is a repetition.
   mutating func take(
     _ record: borrowing PacketRecord,
     _ body: (_ reading: AdvertisedReading, _ device: LogDevice, _ isRepeated: Bool) -> Void = { _, _, _ in }

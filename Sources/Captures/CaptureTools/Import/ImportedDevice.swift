@@ -7,7 +7,7 @@ import ColmiRing
 import Recording
 import SensorSessions
 
-/// The tables of one kind of sensor of an imported device, while they are filled.
+/// Tables of one kind of sensor of an imported device, while they are written.
 final class ImportedTables<Tables: SampleTables> {
   private var tables: Tables
   private var files: RecordingFiles
@@ -21,13 +21,15 @@ final class ImportedTables<Tables: SampleTables> {
 
   /// Records that the clock was set before the next sample.
   ///
-  /// - Returns: number of rows of each table before the step, by table name.
+  /// - Returns: the number of rows of each table before the step, by table name.
   func begin(_ clock: ClockSetting) -> [String: Int] {
     tables.begin(clock)
     return files.rowsOfSamples
   }
 
-  /// Completes the files, and adds their contents to the report.
+  /// Completes the files and adds their contents to the report.
+  ///
+  /// - Returns: the first error.
   func finish(_ report: inout SessionReport) -> SystemError? {
     tables.finish(&files)
     files.flush()
@@ -53,7 +55,7 @@ final class ImportedTables<Tables: SampleTables> {
   func update(_ body: (inout Tables) -> Void) { body(&tables) }
 }
 
-/// One device of a log, written as a capture.
+/// One device of a log, which is written as a capture.
 struct ImportedDevice {
   /// Times of the first and last reading on a link.
   struct Span {
@@ -64,7 +66,7 @@ struct ImportedDevice {
   let directory: String
   /// Whether the directory was created.
   private var isOpen = false
-  /// Whether the device has readings or messages to keep.
+  /// Whether the device has readings or messages to store.
   var hasReadings: Bool { isOpen || story.hasMessages }
   let story: ImportedStory
   private(set) var received = 0
@@ -76,10 +78,10 @@ struct ImportedDevice {
   /// Number of truncated values that contained a complete reading.
   private var usedCuts = 0
   private(set) var unplaced = 0
-  /// Number of rows of a ring's tables before each time at which the log's clock was set, or may have been
-  /// set.
+  /// Number of rows in each of a ring's tables, for each time at which the log's clock was set or may have
+  /// been set.
   private(set) var rowsBeforeSteps: [[String: Int]] = []
-  /// Spans of the links with readings, by the number of the link in the log.
+  /// Times of the first and last reading on each link, by the number of the link in the log.
   private(set) var spans: [Int: Span] = [:]
   /// Number of the current link.
   var link = 0
@@ -95,7 +97,7 @@ struct ImportedDevice {
     self.story = story
   }
 
-  /// Creates the directory on the first call.
+  /// Creates the directory, if it is not created yet.
   private mutating func open() throws(SystemError) {
     guard !isOpen else { return }
     try Files.createDirectory(directory)
@@ -191,9 +193,9 @@ extension ImportedDevice: LogReadingSink {
   }
 }
 
-/// The messages between an imported ring and its host: `messages.ndjson`, and tables in `history`.
+/// Messages between an imported ring and its host: `messages.ndjson`, and tables in `history`.
 final class ImportedStory {
-  /// The message lines; the file is created with the first one.
+  /// Lines of messages. The file is created with the first line.
   private final class Lines {
     let directory: String
     var file: OutputFile?
@@ -216,6 +218,8 @@ final class ImportedStory {
   private let lines: Lines
   private var story: RingStory
 
+  /// Prepares the output.
+  ///
   /// - Parameter calendar: calendar of the ring's days; `nil` to derive it from the log.
   init(into directory: String, _ calendar: RingCalendar?, fallback: RingCalendar) {
     let lines = Lines(directory)
@@ -223,7 +227,7 @@ final class ImportedStory {
     story = RingStory(calendar: calendar, fallback: fallback) { lines.append($0) }
   }
 
-  /// Processes a value of the ring; other packets are ignored.
+  /// Processes a value of the ring. Other packets are ignored.
   func take(_ packet: borrowing DecodedPacket) {
     guard let att = packet.att, let value = att.value, let uuid = att.uuid else { return }
     switch (att.opcode, uuid) {
@@ -239,16 +243,16 @@ final class ImportedStory {
     }
   }
 
-  /// Ends the link, so that incomplete messages stay incomplete.
+  /// Ends the link. Incomplete messages are closed.
   func endLink() { story.finish() }
 
-  /// Whether there are messages other than samples.
+  /// Whether there are messages other than raw samples.
   fileprivate var hasMessages: Bool { lines.file != nil || lines.failure != nil }
 
   /// Completes the files.
   ///
   /// - Parameter origin: receives the counts of messages.
-  /// - Returns: descriptions of what could not be written.
+  /// - Returns: descriptions of files that could not be written.
   func finish(_ origin: inout ImportOrigin) -> [String] {
     story.finish()
     var problems: [String] = []

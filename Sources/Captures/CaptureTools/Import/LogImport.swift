@@ -10,14 +10,14 @@ package import SensorSessions
 
 /// Makes captures from a packet log, as if its devices had been recorded.
 ///
-/// The log is read twice: first for its connections and attribute types, then for the values. A single device
-/// becomes one capture; several devices become one capture each, in folders named after their addresses.
+/// The log is read twice: first for connections and attribute types, then for the values. A single device
+/// becomes one capture. Several devices become one capture each, in folders named after their addresses.
 package struct LogImport {
   /// Error that prevents the import.
   package enum Failure: Error, Sendable, CustomStringConvertible {
     case unreadable(ReportError)
     case outputExists(String)
-    /// The log has no readings of known sensors; the text describes its contents.
+    /// The log has no readings of known sensors. The text describes its contents.
     case noReadings(String)
     case output(SystemError)
     case interrupted
@@ -33,7 +33,7 @@ package struct LogImport {
     }
   }
 
-  /// The capture of one device.
+  /// Capture of one device.
   package struct Capture: Sendable {
     package var directory: String
     package var report: SessionReport
@@ -41,11 +41,11 @@ package struct LogImport {
 
   package struct Outcome: Sendable {
     package var captures: [Capture] = []
-    /// Descriptions of what could not be read or written.
+    /// Descriptions of data that could not be read or written.
     package var problems: [String] = []
-    /// Facts about the log that the user should know although nothing failed.
+    /// Information about the log for the user, apart from errors.
     package var remarks: [String] = []
-    /// Devices whose attribute values in the log belong to no known sensor.
+    /// Devices with attribute values in the log that belong to no known sensor.
     package var others: [LogDevice] = []
     package var packets = 0
   }
@@ -55,16 +55,18 @@ package struct LogImport {
   package var knownDevices: KnownDevices?
   /// Keys of encrypted links in a sniffer's capture.
   package var keys: [AirKey] = []
-  /// Calendar of a ring's days; `nil` to derive it from the host setting the ring's clock in the log.
+  /// Calendar of a ring's days; `nil` to derive it from the host's setting of the ring's clock in the log.
   package var calendar: RingCalendar?
-  /// Calendar used until the host sets the clock in the log.
+  /// Calendar until the host sets the ring's clock in the log.
   package var fallbackCalendar = RingCalendar.utc
   private let attributes: LogAttributes
 
+  /// Prepares an import.
+  ///
   /// - Parameters:
   ///   - log: path of a file of any supported format.
   ///   - output: folder to create; it must not exist or must be empty.
-  ///   - attributes: types given by the user.
+  ///   - attributes: attribute types specified by the user.
   package init(
     _ log: String, into output: String, attributes: [(handle: AttributeHandle, uuid: BluetoothUUID)] = []
   ) {
@@ -234,13 +236,13 @@ package struct LogImport {
   }
 }
 
-/// The devices of a log during the second pass.
+/// Devices of a log during the second pass.
 private struct ImportedDevices {
-  /// The devices, in order of their first links.
+  /// Devices, in order of their first links.
   private(set) var all: [(key: LogDevice, value: ImportedDevice)] = []
   /// Attributes whose values were examined.
   private(set) var handles: [LogDevice: Set<AttributeHandle>] = [:]
-  /// Devices whose attribute values are in the log, whether or not the attributes are known.
+  /// Devices with attribute values in the log, of known and unknown attributes.
   private(set) var valued: Set<LogDevice> = []
   private var readings: [LogDevice: LogReadings] = [:]
   private var places: [LogDevice: Int] = [:]
@@ -250,8 +252,8 @@ private struct ImportedDevices {
   /// Number of truncated advertisements.
   private var cutAdvertisements = 0
 
-  /// Devices whose advertised values are used. A device with a connection is excluded: its connection has
-  /// more values.
+  /// Devices whose advertised values are used. Devices with a connection are excluded, because a connection
+  /// has more values.
   private var advertisers: Set<LogDevice> = []
 
   init(
@@ -266,7 +268,7 @@ private struct ImportedDevices {
     }
   }
 
-  /// Counts a truncated record whose device is unknown.
+  /// Counts a truncated record of an unknown device.
   mutating func note(cut record: borrowing PacketRecord) {
     if record.isCutBeforeLink { cutData += 1 }
     switch record.type {
@@ -281,15 +283,15 @@ private struct ImportedDevices {
     }
   }
 
-  /// Records that the clock was set, or may have been set, before the next packet.
+  /// Records that the clock was set or may have been set before the next packet.
   mutating func noteClockStep() {
     for place in all.indices { all[place].value.noteClockStep() }
   }
 
-  /// Number of truncated records that may belong to the device.
+  /// Returns the number of truncated records that may belong to the device.
   func unknownCuts(_ device: LogDevice) -> Int { advertisers.contains(device) ? cutAdvertisements : cutData }
 
-  /// Attributes that are known only because their values are a ring's samples.
+  /// Returns the attributes that were recognised only because their values are samples of a ring.
   func ringAttributes(of device: LogDevice) -> Set<AttributeHandle> {
     readings[device]?.ringAttributes ?? []
   }
@@ -331,7 +333,7 @@ extension LogDevice {
 }
 
 extension LogImport {
-  /// Describes the links of a device in the log as a recording would.
+  /// Returns a description of a device's links in the log, as a recording would contain it.
   fileprivate static func report(
     of device: LogDevice, _ links: [ConnectionReport], _ spans: [Int: ImportedDevice.Span]
   ) -> SessionReport {
@@ -347,7 +349,7 @@ extension LogImport {
     report.lastSampleAt = spans.values.map(\.last).max()
     report.changes = links.flatMap(changes)
     if case .disconnected(let reason)? = links.last?.end { report.disconnectReason = reason }
-    // The log's first link has number 1 if the log contains its start, otherwise 0.
+    // The number of the log's first link is 1 if the log contains the start of the link, otherwise 0.
     let first = links.first?.origin == .middle ? 0 : 1
     for place in links.indices.dropLast() {
       var gap = SessionGap(end: end(links[place].end), lostAt: links[place].endTime)

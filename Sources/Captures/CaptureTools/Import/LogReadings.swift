@@ -5,21 +5,26 @@ import BLEWire
 import ColmiRing
 import SensorSessions
 
-/// Receives the sensor readings in a log.
+/// Receiver of the sensor readings in a log.
 protocol LogReadingSink {
   mutating func take(_ sample: HeartRateSample)
   mutating func take(_ sample: TemperatureSample)
   mutating func take(_ sample: CyclingSample)
   mutating func take(_ sample: RingRawReading)
-  /// Records that the log's clock was set, or may have been set, before the next reading. The elapsed time is
+  /// Records that the log's clock was set or may have been set before the next reading. The elapsed time is
   /// unknown.
   mutating func noteClockStep()
-  /// - Parameter frame: a whole `PolarFrame`.
+  /// Receives a frame of raw data.
+  ///
+  /// - Parameters:
+  ///   - frame: a whole `PolarFrame`.
+  ///   - stream: stream of the frame.
+  ///   - time: time of the frame.
   mutating func take(_ frame: Span<UInt8>, of stream: PolarLogStreams.Stream, at time: ReceiveTime)
-  /// Records that a sensor's value is not used as a reading, and why.
+  /// Records that a sensor's value is not used as a reading, with the reason.
   mutating func leaveOut(_ reason: LogReadings.Reason)
-  /// Records a value that was truncated in the log. If it contains a complete reading, the reading is also
-  /// passed on, without being counted again.
+  /// Records a value that was truncated in the log. If the value contains a complete reading, the reading is
+  /// also passed on, but not counted again.
   mutating func noteCut()
   /// Receives a reading from a truncated value.
   mutating func take(cut sample: HeartRateSample)
@@ -35,20 +40,20 @@ extension DecodedPacket {
   fileprivate var endsLink: Bool { hci?.event == .disconnectionComplete }
 }
 
-/// Extracts readings from one device's notifications, for any kind of sensor, in the order of the log.
+/// Extracts readings from one device's notifications, for all kinds of sensors, in the order of the log.
 struct LogReadings {
-  /// The reason why a value is not used as a reading.
+  /// Reason why a value is not used as a reading.
   enum Reason: Hashable {
     case malformed(WireError)
     /// A valid frame without a reading, such as a ring's reply.
     case other
     /// The reading was already received on another attribute or link.
     case repeated
-    /// The reading belongs to another stream of the same kind that ran at the same time.
+    /// The reading belongs to another stream of the same kind at the same time.
     case unplaced
   }
 
-  /// A link to the device. Several hosts can have one at the same time.
+  /// Link to the device. Several hosts can have a link at the same time.
   private struct Link {
     let adapter: UInt16
     let handle: ConnectionHandle?
@@ -65,16 +70,18 @@ struct LogReadings {
     var value: [UInt8]
   }
 
-  /// Maximum number of remembered links: more than a controller has at once.
+  /// Maximum number of remembered links, more than a controller has at once.
   private static let linkLimit = 32
-  /// Silence after which another stream may replace this one, in nanoseconds.
+  /// Silence after which another stream may replace this stream, in nanoseconds.
   private static let silence: UInt64 = 5_000_000_000
 
   private var links: [Link] = []
   private var linkCount = 0
   private var streams: [BluetoothUUID: Stream] = [:]
 
-  /// - Returns: the index of the packet's link.
+  /// Finds or creates the packet's link.
+  ///
+  /// - Returns: the index of the link.
   private mutating func place(of packet: borrowing DecodedPacket) -> Int {
     let (adapter, handle) = (packet.adapter, packet.connectionHandle)
     // A host has at most one link to a device at a time.
@@ -88,8 +95,9 @@ struct LogReadings {
     return links.count - 1
   }
 
-  /// - Returns: the reason to reject a reading: another stream of its kind is active on another link or
-  ///   attribute. `nil` to accept it.
+  /// Checks whether another stream of the same kind is active on another link or attribute.
+  ///
+  /// - Returns: the reason to reject a reading; `nil` to accept it.
   private mutating func refusal(
     _ value: Span<UInt8>, of uuid: BluetoothUUID, _ handle: AttributeHandle, _ link: Int, at time: ReceiveTime
   ) -> Reason? {
@@ -107,7 +115,7 @@ struct LogReadings {
     streams[uuid] = Stream(link: link, handle: handle, time: time, value: copy)
     return nil
   }
-  /// Attributes of unknown type whose values are a ring's samples.
+  /// Attributes of unknown type with values that are samples of a ring.
   private(set) var ringAttributes: Set<AttributeHandle> = []
 
   mutating func take(_ packet: borrowing DecodedPacket, into sink: inout some LogReadingSink) {
@@ -148,12 +156,12 @@ struct LogReadings {
       case .some(PolarUUID.data): try links[place].polar.takeFrame(value, at: packet.time, into: &sink)
       case .some(RingUUID.commandNotify): try takeRing(value, handle, place, at: packet.time, into: &sink)
       case .some(RingUUID.bigDataNotify):
-        // Some rings stream on this characteristic. Messages and their pieces are not frames.
+        // Some rings send the raw stream on this characteristic. Messages and their pieces are not frames.
         guard (try? RingFrame(validating: value)) != nil else { return sink.leaveOut(.other) }
         try takeRing(value, handle, place, at: packet.time, into: &sink)
       case nil:
-        // A ring's frame has a checksum, so its attribute's type need not be known. Other frames may belong
-        // to another device.
+        // The checksum identifies a ring's frame even if the type of its attribute is unknown. Other frames
+        // may belong to another device.
         guard let frame = try? RingFrame(validating: value), RingRawSample(raw: frame) != nil else { return }
         ringAttributes.insert(handle)
         try takeRing(value, handle, place, at: packet.time, into: &sink)
@@ -162,13 +170,13 @@ struct LogReadings {
     } catch { sink.leaveOut(.malformed(error)) }
   }
 
-  /// Attributes that report the current state of the sensor: values of two streams must not be mixed.
+  /// Attributes that report the current state of the sensor. The values of two streams must not be mixed.
   private static let singular: Set<BluetoothUUID> = [
     .heartRateMeasurement, .temperatureMeasurement, CoreUUID.bodyTemperature, .cscMeasurement,
   ]
 
-  /// Processes a frame that was truncated in the log. A heart rate, or a ring's raw sample, may be complete
-  /// in the part that was kept.
+  /// Processes a frame that was truncated in the log. The remaining part may contain a complete heart rate or
+  /// raw sample of a ring.
   private func takeCut(
     _ packet: borrowing DecodedPacket, _ place: Int, into sink: inout some LogReadingSink
   ) {
@@ -185,7 +193,7 @@ struct LogReadings {
         sink.take(cut: HeartRateSample(measurement, at: packet.time))
       }
     case .some(RingUUID.commandNotify), .some(RingUUID.bigDataNotify):
-      // Four bytes of ACL header, four of L2CAP, three of ATT.
+      // Four bytes of ACL header, four bytes of L2CAP header, three bytes of ATT header.
       guard packet.originalByteCount == 11 + RingFrame.byteCount, let handle = att.handle,
         let sample = RingRawSample(cut: value), links[place].source.isFirst(handle)
       else { return }
@@ -211,12 +219,12 @@ struct LogReadings {
 
 /// Reads a packet log of any format from its first record to its last.
 enum LogFile {
-  /// Calls `body` with each record, in the order and with the times of `LogTimeline`. For a sniffer's capture
-  /// these are the packets that a host would have received.
+  /// Calls `body` with each record, in the order and with the times of `LogTimeline`. The records of a
+  /// sniffer's capture are converted to the packets that a host would have received.
   ///
   /// - Parameter keys: keys of encrypted links in a sniffer's capture.
-  /// - Returns: the reason if the records end before the file does, else `nil`; and the findings about the
-  ///   log's clock.
+  /// - Returns: the reason if the records end before the end of the file, otherwise `nil`; and the timeline
+  ///   with the steps of the log's clock.
   /// - Throws: an error if the file cannot be opened or is not a packet log.
   static func read(
     _ path: String, keys: [AirKey] = [], progress: (String) -> Void, _ body: (borrowing PacketRecord) -> Void

@@ -3,9 +3,9 @@ package import BLEWire
 package import JSONText
 package import Recording
 
-/// Attributes of an imported capture whose types are inferred only from the form of their values.
+/// Attributes of an imported capture with types that were inferred only from the format of their values.
 package struct PayloadKnowledge: Sendable {
-  /// The attributes, in order of their handles.
+  /// Attributes, in order of their handles.
   package let attributes: [(handle: AttributeHandle, uuid: BluetoothUUID)]
 
   package init(_ attributes: some Sequence<(handle: AttributeHandle, uuid: BluetoothUUID)>) {
@@ -17,6 +17,8 @@ package struct PayloadKnowledge: Sendable {
     self.init(known.map { ($0.handle, $0.uuid) })
   }
 
+  /// Reads the attributes of a capture.
+  ///
   /// - Parameter session: `session.json` of the capture.
   package init(_ session: JSONDocument?) {
     let known = (session?["importedFrom"]?["attributes"]?.array ?? []).filter {

@@ -1,7 +1,7 @@
 import BLESensors
 import BLEWire
 
-/// The raw streams of a Polar sensor on one link, from the requests and responses of its control point.
+/// Raw streams of a Polar sensor on one link, derived from the requests and responses of its control point.
 struct PolarLogStreams {
   /// Properties of a stream.
   struct Stream: Hashable {
@@ -10,23 +10,23 @@ struct PolarLogStreams {
     var sampleRate: UInt16?
     /// Factor from counts to units; `nil` if the log lacks the response to the start request.
     var factor: Double?
-    /// Combined number of the link and of the start on it; ascending.
+    /// Number of the stream, from the number of the link and of the start on the link; ascending.
     var link = 0
   }
 
   /// Number of the link, ascending.
   var link = 0
-  /// Maximum number of starts on a link. More would reach the stream numbers of the next link.
+  /// Maximum number of starts on a link. A higher number would reach the stream numbers of the next link.
   private static let startLimit = 1 << 16
   private var starts = 0
 
-  /// Sample rates of start requests without a response so far.
+  /// Sample rates of start requests without a response yet.
   private var wanted: [PolarMeasurementType: UInt16] = [:]
   private var streams: [PolarMeasurementType: Stream] = [:]
-  /// A response that is continued in the next value.
+  /// Response that the next value continues.
   private var answer: PolarResponse?
 
-  /// Processes a value that was written to the control point.
+  /// Processes a value written to the control point.
   mutating func takeRequest(_ value: Span<UInt8>) {
     answer = nil
     guard let request = try? PolarRequest(decoding: value), request.opcode == .start else { return }
@@ -34,7 +34,7 @@ struct PolarLogStreams {
     wanted[request.type] = rate.flatMap { $0 == 0 ? nil : UInt16(exactly: $0) }
   }
 
-  /// Processes a value that the control point indicated.
+  /// Processes an indication of the control point.
   mutating func takeAnswer(_ value: Span<UInt8>) {
     guard let part = try? PolarResponse(decoding: value), part.opcode == .start, part.status == 0 else {
       return
@@ -51,6 +51,8 @@ struct PolarLogStreams {
 
   private var number: Int { link * Self.startLimit }
 
+  /// Processes a frame of raw data.
+  ///
   /// - Throws: an error if the value is not a valid frame.
   func takeFrame(
     _ value: Span<UInt8>, at time: ReceiveTime, into sink: inout some LogReadingSink

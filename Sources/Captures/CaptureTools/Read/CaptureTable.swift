@@ -5,31 +5,31 @@ import JSONText
 package import Recording
 package import SensorSessions
 
-/// A table of raw samples, read row by row. Memory use does not grow with the file.
+/// Reader of a table of raw samples, row by row. Memory use does not depend on the size of the file.
 ///
-/// An invalid row is skipped; `problem` names it. A damaged file ends at the damage; the rows before it are
-/// valid.
+/// An invalid row is skipped and reported in `problem`. A damaged file ends at the damage; the rows before it
+/// are valid.
 package protocol SampleTable: AnyObject {
   var stream: RingStream { get }
   /// Number of rows read so far.
   var rows: Int { get }
   var problem: String? { get }
-  /// The current row; `nil` at the end.
+  /// Current row; `nil` at the end.
   var next: RingRawReading? { get }
   /// Advances to the next row.
   func advance()
 }
 
-/// A table of raw samples stored as text.
+/// Table of raw samples stored as text.
 package final class CaptureTable: SampleTable {
   package let stream: RingStream
   package private(set) var rows = 0
   package var problem: String? { damage.problem }
   package private(set) var next: RingRawReading?
 
-  /// Maximum length of a line in bytes: twice the longest that a recorder writes.
+  /// Maximum length of a line in bytes: twice the longest line that a recorder writes.
   private static let maximumLine = 256
-  /// Range of valid timestamps, up to the year 2096. Differences between them cannot overflow.
+  /// Valid timestamps, up to the year 2096. The difference of two valid timestamps cannot overflow.
   package static let times: ClosedRange<Int64> = 0...4_000_000_000_000_000_000
 
   private var lines: TableLines
@@ -92,7 +92,7 @@ package final class CaptureTable: SampleTable {
     }
   }
 
-  /// Reads four counts. The first is 0 for a dropout: an empty cell.
+  /// Parses four counts. The first count is 0 for a dropout, which is an empty cell.
   private func counts(_ place: inout Int) -> InlineArray<4, UInt16>? {
     var counts: InlineArray<4, UInt16> = [0, 0, 0, 0]
     let isDropout = place < lines.line.count && lines.line[place] == UInt8(ascii: ",")
@@ -104,7 +104,8 @@ package final class CaptureTable: SampleTable {
     return place > lines.line.count ? counts : nil
   }
 
-  /// Parses the integer in the column at `place`, and advances `place` past its comma or the end of the line.
+  /// Parses the integer in the column at `place`, and advances `place` past the following comma or the end of
+  /// the line.
   private func number(_ place: inout Int, _ range: ClosedRange<Int64>) -> Int64? {
     let line = lines.line
     var magnitude: Int64 = 0
@@ -127,7 +128,7 @@ package final class CaptureTable: SampleTable {
   }
 }
 
-/// A table of raw samples stored as arrays.
+/// Table of raw samples stored as arrays.
 package final class CaptureArrays: SampleTable {
   package let stream: RingStream
   package private(set) var next: RingRawReading?
@@ -160,7 +161,7 @@ package final class CaptureArrays: SampleTable {
 }
 
 extension RingRawSample {
-  /// Creates a sample from the words of a row. A missing reading becomes 0, as in the ring's frames.
+  /// Creates a sample from the cells of a row. A missing reading becomes 0, as in the ring's frames.
   fileprivate init(_ stream: RingStream, _ words: [UInt64], of columns: [RecordedColumn]) {
     func count(_ place: Int) -> UInt16 {
       UInt16(exactly: TableCell.number(words[place], columns[place].kind) ?? 0) ?? 0

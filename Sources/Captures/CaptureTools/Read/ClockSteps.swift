@@ -5,27 +5,30 @@ package import Recording
 
 /// Steps of the wall clock during a capture, from `session.json`.
 ///
-/// Returns the clock setting of a row, and converts times to and from the clock's setting at the start.
+/// Returns the setting of the clock for a row, and converts times to and from the clock as it was set at the
+/// start.
 package struct ClockSteps: Sendable {
   private struct Step: Sendable {
-    /// Time of the step by the clock after it, in nanoseconds since the Unix epoch.
+    /// Time of the step on the clock after the step, in nanoseconds since the Unix epoch.
     var seenAt: Int64
     /// Size of the step in nanoseconds; 0 if unknown.
     var span: Int64
     var isKnown: Bool
-    /// Number of rows of each table before the step.
+    /// Number of rows in each table before the step.
     var rows: [String: Int]
   }
 
-  /// Steps between rows of the tables, in order.
+  /// Steps with their positions in the tables, in order.
   private var steps: [Step] = []
   /// Whether the list is incomplete because there were too many steps.
   private(set) var isIncomplete = false
 
-  /// Creates an empty list: the clock was not set.
+  /// Creates an empty list, for a capture without steps.
   package init() {}
 
-  /// - Parameter session: `session.json`; `nil` if the capture lacks it.
+  /// Reads the steps of a capture.
+  ///
+  /// - Parameter session: `session.json`; `nil` if the file is missing.
   package init(_ session: JSONDocument?) {
     for name in ["clockSteps", "clockDoubts"] {
       for step in session?[name]?.array ?? [] {
@@ -46,9 +49,11 @@ package struct ClockSteps: Sendable {
 
   package var isEmpty: Bool { steps.isEmpty }
 
-  /// Returns the clock setting of a row's times.
+  /// Returns the setting of the clock for a row.
   ///
-  /// - Parameter row: number of the row in its table, from 0.
+  /// - Parameters:
+  ///   - table: name of the table.
+  ///   - row: number of the row in its table, from 0.
   package func setting(_ table: String, row: Int) -> ClockSetting {
     var setting = ClockSetting()
     for step in steps {
@@ -59,14 +64,14 @@ package struct ClockSteps: Sendable {
     return setting
   }
 
-  /// Converts a time from the clock's setting at the start to its setting at that time.
+  /// Converts a time on the clock as it was set at the start to the time that the clock showed.
   package func shown(_ time: ReceiveTime) -> ReceiveTime {
     var offset: Int64 = 0
     for step in steps where time.nanoseconds >= step.seenAt &- offset &- step.span { offset &+= step.span }
     return ReceiveTime(nanoseconds: time.nanoseconds &+ offset)
   }
 
-  /// Converts a time in `session.json` to the clock's setting at the start.
+  /// Converts a time in `session.json` to the clock as it was set at the start.
   package func steady(_ time: Int64) -> Int64 {
     var (offset, begin) = (0 as Int64, Int64.min)
     for step in steps {
@@ -79,7 +84,7 @@ package struct ClockSteps: Sendable {
   }
 }
 
-/// Reads the rows of a table and converts their times to the clock's setting at the start of the capture.
+/// Reader that converts the times of a table to the clock as it was set at the start of the capture.
 package final class SteadyReader: TableReader {
   package var table: RecordedTable { reader.table }
   package private(set) var words: [UInt64] = []

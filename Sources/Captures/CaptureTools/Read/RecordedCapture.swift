@@ -2,16 +2,16 @@ package import BLELinux
 package import JSONText
 package import Recording
 
-/// Reads the directory of a capture: its tables, their format, and `session.json`.
+/// Directory of a capture: its tables, their format, and `session.json`.
 package struct RecordedCapture {
   package let directory: String
   package let format: TableFormat
   package let tables: [RecordedTable]
-  /// Files that look like tables but are not recorded ones, with the reason.
+  /// Files that look like tables but were not recorded, each with the reason.
   package let leftOut: [String]
-  /// The contents of `session.json`; `nil` if the file is missing or unreadable.
+  /// Contents of `session.json`; `nil` if the file is missing or unreadable.
   package let session: JSONDocument?
-  /// Existing files that cannot be read: `session.json`, and files with the names of tables.
+  /// Files that exist but cannot be read: `session.json` and files with the names of tables.
   package let problems: [String]
 
   /// Maximum size of `session.json` and `columns.json`, in bytes.
@@ -50,10 +50,10 @@ package struct RecordedCapture {
     }
   }
 
-  /// Received and lost values; `nil` if the loss is unknown.
+  /// Numbers of received and lost values; `nil` if the loss is unknown.
   package var ledger: Ledger? { unknownLoss == nil ? session.map { Ledger($0) } : nil }
 
-  /// Reason why the loss is unknown; `nil` if `session.json` states it.
+  /// Reason why the loss is unknown; `nil` if `session.json` contains it.
   package var unknownLoss: String? {
     guard let session else {
       return SessionDocument.isMissing(in: directory)
@@ -62,7 +62,7 @@ package struct RecordedCapture {
     return SessionDocument.unknownLoss(session)
   }
 
-  /// Rows per second of the tick table, as fitted by the recorder.
+  /// Rows per second of the table of ticks, from the recorder's fit.
   package var tickRate: Double? { session?["ticks"]?["rateHz"]?.real }
 
   private static func document(_ path: String) -> JSONDocument? {
@@ -118,7 +118,7 @@ package struct RecordedCapture {
 }
 
 extension RecordedTable {
-  /// Returns the table that a recorder writes with this name and these columns; `nil` if it is unknown.
+  /// Returns the table that a recorder writes with this name and these columns; `nil` if there is none.
   package static func known(_ name: String, _ columns: [String]) -> RecordedTable? {
     let tables =
       RingStream.allCases.map(\.table) + [TickRows.table] + HeartRateTables.tables + TemperatureTables.tables
@@ -127,18 +127,18 @@ extension RecordedTable {
     return tables.first { $0.name == name && $0.columns.map(\.name) == columns }
   }
 
-  /// Whether these columns exist only in tables of format 1: of a ring's light, of its ticks, or of a Polar
-  /// sensor.
+  /// Returns whether the columns exist only in tables of format 1: of a ring's light, of a ring's ticks, or
+  /// of a Polar sensor.
   fileprivate static func haveFormat1(_ columns: [String]) -> Bool {
     columns.starts(with: ["time_ns", "value_counts"]) || columns.starts(with: ["time_ns", "device_time_ns"])
       || columns.contains("ppg_value_counts")
   }
 }
 
-/// Finds the captures in a directory: the directory itself or, if several devices were recorded together, its
-/// subdirectories.
+/// Finds the captures in a directory. These are the directory itself, or its subdirectories if several
+/// devices were recorded together.
 package enum CaptureGroup {
-  /// - Returns: paths, sorted; only the directory itself if it is not a group.
+  /// Returns the captures' paths, sorted; only the directory itself if it is not a group.
   package static func members(of directory: String) -> [String] {
     let base = directory.hasSuffix("/") ? String(directory.dropLast()) : directory
     guard !isCapture(directory) else { return [directory] }
@@ -163,18 +163,21 @@ package enum CaptureGroup {
 /// Tables of user-defined sensors (`SensorKind(_:of:…)`), which the capture describes, and tables in a folder
 /// without `session.json`, whose column names end in units.
 enum OwnTables {
-  /// Number of lines that are read to find the number of decimals if `session.json` does not state it, as in
+  /// Number of lines read to determine the number of decimals if `session.json` does not contain it, as in
   /// older recordings.
   private static let measuredLines = 200
   private static let lineLimit = 4096
   private static let mostDecimals = 9
 
-  /// Describes a table of text.
+  /// Describes a table stored as text.
   ///
   /// - Parameters:
+  ///   - name: name of the table.
   ///   - columns: column names from the first line.
+  ///   - directory: directory of the table.
   ///   - session: `session.json` of the capture.
-  /// - Returns: `nil` if the table has no time column, or if there is a `session.json` that does not list it.
+  /// - Returns: `nil` if the table has no time column, or if `session.json` exists but does not list the
+  ///   table.
   static func text(
     _ name: String, _ columns: [String], in directory: String, _ session: JSONDocument?
   ) -> RecordedTable? {
@@ -195,12 +198,13 @@ enum OwnTables {
       })
   }
 
-  /// Describes a table of arrays.
+  /// Describes a table stored as arrays.
   ///
   /// - Parameters:
+  ///   - name: name of the table.
   ///   - description: the table's member of `columns.json`.
-  ///   - session: `session.json` of the capture, which has the number of decimals.
-  /// - Returns: `nil` if the table has no time column, or a column of another type.
+  ///   - session: `session.json` of the capture, which contains the number of decimals.
+  /// - Returns: `nil` if the table has no time column, or a column of an unknown type.
   static func arrays(
     _ name: String, _ description: JSONDocument, _ session: JSONDocument?
   ) -> RecordedTable? {
@@ -254,7 +258,7 @@ enum OwnTables {
       })
   }
 
-  /// Returns the unit at the end of a column's name, as in the tables of the built-in sensors. Empty if the
+  /// Returns the unit at the end of a column's name, as in the tables of the built-in sensors; empty if the
   /// name has no unit.
   private static func unit(of column: String) -> String {
     guard let bar = column.lastIndex(of: "_") else { return "" }

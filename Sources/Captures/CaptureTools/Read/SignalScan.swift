@@ -3,7 +3,7 @@ import BLEWire
 import JSONText
 import Recording
 
-/// Properties of a table's signals, found by reading all its rows: rate, length, ranges, gaps.
+/// Properties of a table's signals, determined from all its rows: rate, length, ranges, gaps.
 struct SignalScan {
   struct Signal {
     var smallest = Double.infinity
@@ -11,34 +11,34 @@ struct SignalScan {
     var values = 0
   }
 
-  /// A stretch with missing samples.
+  /// Period with missing samples.
   struct Gap: Hashable {
     var position: Int
     var length: Int
-    /// Names of the missing groups; `nil` if all are missing.
+    /// Names of the groups with missing samples; `nil` if all groups are missing.
     var groups: [String]?
     /// Whether the sensor sent the samples, but without a reading.
     var isDropout = false
   }
 
-  /// Nanoseconds between samples.
+  /// Sample period in nanoseconds.
   private(set) var period = 0.0
   /// Time of the first sample, in nanoseconds since the Unix epoch.
   private(set) var start: Int64 = 0
-  /// Sensor time of the first sample in nanoseconds, or the number of a ring's first tick.
+  /// Time of the first sample on the sensor's clock in nanoseconds, or the number of a ring's first tick.
   private(set) var startClock: Int64?
-  /// Number of samples of each signal, including missing ones.
+  /// Number of samples of each signal, including missing samples.
   private(set) var length = 0
   private(set) var signals: [Signal]
   private(set) var gaps: [Gap] = []
-  /// Number of gaps without dropouts, including those beyond `gapLimit`.
+  /// Number of gaps without dropouts, including gaps beyond `gapLimit`.
   private(set) var gapCount = 0
   /// Number of samples that the sensor sent without a reading.
   private(set) var dropouts = 0
-  /// Positions at which the sensor's clock restarted.
+  /// Positions where the sensor's clock restarted.
   private(set) var restarts: [Int] = []
   private(set) var rows = 0
-  /// Reason why the rows end before the table does.
+  /// Reason why reading ended before the end of the table.
   private(set) var problem: String?
 
   private static let gapLimit = 1 << 16
@@ -47,12 +47,12 @@ struct SignalScan {
     by: .file, whenFull: "the capture is not converted to EDF, BDF or WFDB",
     counted: "message and exit status")
   private static let filledPerValue = 64
-  /// Shortest pause that is not filled: one day, in seconds.
+  /// Minimum length of a pause that is not filled, in seconds: one day.
   static let fillLimit = 86_400.0
 
   var rate: Double { 1e9 / period }
 
-  /// Reads the table twice: first for the rate, then for the signals.
+  /// Reads the table twice, first to measure the rate, then to scan the signals.
   init(
     _ capture: RecordedCapture, _ table: SignalTable, progress: (Int) -> Void
   ) throws(ConversionError) {
@@ -67,7 +67,7 @@ struct SignalScan {
       rows += 1
       if rows.isMultiple(of: 65_536) { progress(rows) }
       let position = walk.next(words)
-      // A pause that ends the conversion is not filled.
+      // If a pause is too long, the conversion fails, so nothing is filled.
       if walk.longestPause < Self.fillLimit { take(words, at: position, isRestart: walk.isRestart, table) }
     }
     let way =
@@ -85,7 +85,7 @@ struct SignalScan {
     }
   }
 
-  /// Whether this many positions without rows may be filled.
+  /// Returns whether this number of positions without rows may be filled.
   func mayFill(_ places: Int) -> Bool {
     let recorded = rows.multipliedReportingOverflow(by: Self.filledPerValue)
     let limit = recorded.overflow ? Int.max : recorded.partialValue
@@ -97,7 +97,9 @@ struct SignalScan {
     return days < 1e15 ? "\(Int(days)) \(days == 1 ? "day" : "days")" : "\(days) days"
   }
 
-  /// - Returns: the reason why the rows end before the table does, or `nil`.
+  /// Calls `body` with each row.
+  ///
+  /// - Returns: the reason why reading ended before the end of the table, or `nil`.
   @discardableResult private static func forEachRow(
     _ capture: RecordedCapture, _ table: SignalTable, _ body: ([UInt64]) throws(SystemError) -> Void
   ) throws(ConversionError) -> String? {
@@ -108,8 +110,8 @@ struct SignalScan {
     } catch { throw .output(error) }
   }
 
-  /// Sets the mean period over all continuous steps. The first pass estimates it by a median; the second
-  /// excludes jumps, and steps of a sensor's clock that span several periods.
+  /// Sets the sample period to the mean over all continuous steps. The first pass uses the median; the second
+  /// pass excludes jumps of the clock, and steps of several periods.
   private mutating func measureRate(
     _ capture: RecordedCapture, _ table: SignalTable
   ) throws(ConversionError) {
@@ -155,7 +157,7 @@ struct SignalScan {
       signals[index].values += 1
     }
     length = position + 1
-    // If one signal of a frame is present, the frame arrived, so the others are dropouts.
+    // If one signal of a frame has a value, the frame arrived, so its other signals are dropouts.
     let droppedOut = missing.filter(present.contains)
     if !droppedOut.isEmpty {
       dropouts += droppedOut.count
@@ -178,13 +180,13 @@ struct SignalScan {
   }
 }
 
-/// Assigns each row its position on a regular grid.
+/// Assigns each row a position on a regular grid.
 package struct SignalWalk {
-  /// Whether the clock restarted with the last row.
+  /// Whether the clock restarted at the last row.
   package private(set) var isRestart = false
   /// Longest time between two rows, in seconds.
   private(set) var longestPause = 0.0
-  /// Number of rows before the longest time between two rows.
+  /// Number of rows before the longest pause.
   private(set) var rowsBeforePause = 0
   private var rows = 0
   private let table: SignalTable
@@ -213,7 +215,7 @@ package struct SignalWalk {
       isRestart = moment.fit != last.fit
       return position
     }
-    // Rows of one frame have the same time.
+    // Rows of one frame have the same arrival time.
     isRestart = moment.arrival != last.arrival
     let pause = Double(moment.time) - Double(last.time)
     note(pause: pause)
@@ -226,16 +228,16 @@ package struct SignalWalk {
   }
 }
 
-/// Iterates over the positions of a table's grid, with a value for each of its signals.
+/// Iterates over the positions of a table's grid, with one value for each signal.
 struct SignalPlaces {
-  /// Values at the current position; NaN for missing ones.
+  /// Values at the current position; NaN for a missing value.
   private(set) var values: [Double]
   private let table: SignalTable
   private let reader: any TableReader
   private let nothing: [Double]
   private var walk: SignalWalk
   private var place = 0
-  /// Position of the row read ahead; `nil` if that row was returned.
+  /// Position of the row that was read ahead; `nil` if the row has been returned.
   private var upcoming: Int?
 
   init(_ capture: RecordedCapture, _ table: SignalTable, period: Double) throws(SystemError) {
@@ -248,7 +250,7 @@ struct SignalPlaces {
 
   /// Advances to the next position.
   ///
-  /// - Returns: `false` after the last one.
+  /// - Returns: `false` after the last position.
   mutating func next() -> Bool {
     if upcoming == nil {
       guard reader.next() else { return false }

@@ -1,7 +1,7 @@
 import BLELinux
 package import Recording
 
-/// A table with a steady rate, read as signals.
+/// Table with a steady rate, interpreted as signals.
 package struct SignalTable {
   /// Accepted sample rates, in samples per second.
   package static let rates = 0.001...100_000.0
@@ -22,22 +22,22 @@ package struct SignalTable {
   /// Description of the sensor for a file's header.
   let transducer: String
   private let clock: Clock
-  /// Whether the wall clock was set during the capture. If so, times of different fits cannot be compared,
-  /// and only tick numbers determine the distance between them.
+  /// Whether the wall clock was set during the capture. If so, times from different fits cannot be compared,
+  /// and only tick numbers give the distance between them.
   private var numbersGoOn = false
 
-  /// The columns that hold a row's measurement time.
+  /// Columns with a row's measurement time.
   private enum Clock: Hashable {
     /// Ticks with number, fitted time, and number of the fit.
     case ticks
-    /// Sensor times beside frame times.
+    /// Sensor times with frame times.
     case device(place: Int, frame: Int)
   }
 
   /// Returns the tables of a capture that have a steady rate: the ticks of a ring, or the raw streams of a
   /// Polar sensor.
   ///
-  /// - Throws: an error if no table has one.
+  /// - Throws: an error if no table has a steady rate.
   static func all(of capture: RecordedCapture) throws(ConversionError) -> [SignalTable] {
     var steady = capture.tables.compactMap { SignalTable($0) }
     if !ClockSteps(capture.session).isEmpty {
@@ -52,10 +52,12 @@ package struct SignalTable {
           : "no table in \(capture.directory) has the steady rate that signals need "
             + "(\(names.joined(separator: ", "))); convert to csv, npy or ndjson")
     }
-    // A ring's ticks contain its other tables.
+    // A ring's ticks contain the data of its other tables.
     return steady.first { $0.clock == .ticks }.map { [$0] } ?? steady
   }
 
+  /// Interprets a table as signals.
+  ///
   /// - Returns: `nil` if the table has no steady rate.
   package init?(_ table: RecordedTable) {
     guard let clock = Self.clock(of: table) else { return nil }
@@ -76,7 +78,7 @@ package struct SignalTable {
     return .device(place: device, frame: frame)
   }
 
-  /// Describes the signal of a column; `nil` if the column is not a signal.
+  /// Returns the signal of a column; `nil` if the column is not a signal.
   private static func signal(_ column: RecordedColumn, _ place: Int, _ table: RecordedTable) -> Signal? {
     func signal(_ grain: SignalGrain) -> Signal {
       let group = table.name == TickRows.table.name ? stream(of: place, in: table) : table.name
@@ -86,7 +88,7 @@ package struct SignalTable {
     case "ns": return nil
     case "g": return signal(.acceleration)
     case "uV": return signal(.integers)
-    // An acceleration is stored as counts and in a unit; only the columns with a unit are used.
+    // An acceleration is stored as counts and in a unit. Only the columns with a unit are used.
     case "counts": return isAxis(column) ? nil : signal(.integers)
     case "mg": return signal(.decimals(3))
     default: return column.name.hasPrefix("channel") ? signal(.decimals(3)) : nil
@@ -97,7 +99,7 @@ package struct SignalTable {
     RingStream.accelerometer.columns.contains { $0.name == column.name }
   }
 
-  /// The stream of the last time column before this column.
+  /// Returns the stream of the last time column before a column.
   private static func stream(of place: Int, in table: RecordedTable) -> String {
     let time = table.columns[...place].last { $0.unit == "ns" }
     return String(time?.name.dropLast("_time_ns".count) ?? "")
@@ -105,13 +107,14 @@ package struct SignalTable {
 
   // MARK: Time
 
-  /// Time of a row, on the sensor's clock if it has one, otherwise on the kernel's.
+  /// Time of a row, on the sensor's clock if it has one, otherwise on the kernel's clock.
   package struct Moment {
-    /// Nanoseconds since the Unix epoch, as fitted.
+    /// Fitted time, in nanoseconds since the Unix epoch.
     package let time: Int64
-    /// Arrival time in the same unit; equal for all samples of a frame.
+    /// Arrival time, in nanoseconds since the Unix epoch. It is equal for all samples of a frame.
     package let arrival: Int64
-    /// Number of the tick, or sensor time in nanoseconds; `nil` if the sensor does not report it.
+    /// Number of the tick, or time on the sensor's clock in nanoseconds; `nil` if the sensor does not report
+    /// it.
     package let clock: Int64?
     /// Number of the fit, which changes when the clock restarts.
     let fit: Int64
@@ -129,10 +132,10 @@ package struct SignalTable {
     }
   }
 
-  /// Number of periods between two rows of a continuous clock; `nil` if only the rows' times can show it, for
-  /// example because the clock jumped and the times did not.
+  /// Returns the number of periods between two rows on a continuous clock. `nil` if it must be computed from
+  /// the rows' times, for example because the clock jumped but the times did not.
   ///
-  /// - Parameter period: nanoseconds between rows.
+  /// - Parameter period: sample period in nanoseconds.
   func steps(from old: Moment, to new: Moment, period: Double) -> Int? {
     let ofOneFit = distance(old, new)
     guard let distance = ofOneFit ?? ticks(old, new) else { return nil }
@@ -142,20 +145,20 @@ package struct SignalTable {
     return steps * period < SignalScan.fillLimit * 1e9 ? max(1, Int(steps)) : nil
   }
 
-  /// Maximum difference between two rows' fitted times and the sensor's clock, in nanoseconds. The first
-  /// minute's fit varies by hundredths of a second.
+  /// Maximum difference between the fitted times of two rows and the sensor's clock, in nanoseconds. In the
+  /// first minute, the fit varies by hundredths of a second.
   private static let wander = 0.5e9
 
-  /// Whether one length of a pause is so much longer than another that one of the clocks must have jumped.
-  /// Half of the pause is tolerated, because a fit may have been made from a few frames.
+  /// Returns whether a pause is so much longer on one clock than on the other that a clock must have jumped.
+  /// Half of the pause is tolerated, because a fit may be based on a few frames.
   private static func exceeds(_ one: Double, _ other: Double, by slack: Double) -> Bool {
     one > 1.5 * max(other, 0) + slack
   }
 
-  /// Nanoseconds and periods between two rows, from which the rate is measured; `nil` if the rows are not
-  /// suitable.
+  /// Returns the time in nanoseconds and the number of periods between two rows, for measuring the rate;
+  /// `nil` if the rows are not suitable.
   ///
-  /// - Parameter period: nanoseconds between rows; `nil` until it is known.
+  /// - Parameter period: sample period in nanoseconds; `nil` if not yet known.
   package func interval(from old: Moment, to new: Moment, period: Double?) -> (
     nanoseconds: Double, periods: Double
   )? {
@@ -178,7 +181,8 @@ package struct SignalTable {
     }
   }
 
-  /// Distance by the sensor's clock; `nil` if it stopped, was set back or restarted.
+  /// Returns the distance between two rows on the sensor's clock; `nil` if the clock stopped, was set back or
+  /// restarted.
   private func distance(_ old: Moment, _ new: Moment) -> Double? {
     guard old.fit == new.fit, let first = old.clock, let second = new.clock, second > first else {
       return nil
@@ -187,7 +191,8 @@ package struct SignalTable {
     return isTooFar ? nil : Double(distance)
   }
 
-  /// Distance in ticks between rows of any fits; `nil` unless the wall clock was set during a ring's capture.
+  /// Returns the distance in ticks between rows of any fits; `nil` unless the wall clock was set during a
+  /// ring's capture.
   private func ticks(_ old: Moment, _ new: Moment) -> Double? {
     guard numbersGoOn, clock == .ticks, let first = old.clock, let second = new.clock, second > first else {
       return nil
@@ -196,6 +201,6 @@ package struct SignalTable {
     return isTooFar ? nil : Double(distance)
   }
 
-  /// Whether the clock is the sensor's own time, which is valid only between samples.
+  /// Whether the sensor has its own clock, which is valid only between samples.
   var hasDeviceClock: Bool { clock != .ticks }
 }

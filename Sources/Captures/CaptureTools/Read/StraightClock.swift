@@ -3,20 +3,20 @@ import BLEWire
 import Physiology
 package import Recording
 
-/// Computes the measurement times of a sensor with a clock of its own, by fitting one straight line through
-/// all its frame timestamps.
+/// Computes the measurement times of a sensor with its own clock by fitting one straight line to all frame
+/// timestamps.
 ///
-/// A recording fits its times while it runs, using only the frames so far; in the first minute, the times may
-/// vary by some hundredths of a second. This fit uses the whole recording, and all tables whose rows have the
-/// sensor's time. All times still include a constant delay from the sensor to the kernel.
+/// During a recording, times are fitted only to the frames so far, so they can vary by a few hundredths of a
+/// second in the first minute. This fit uses the whole recording, and all tables with times on the sensor's
+/// clock. All times still include a constant delay from the sensor to the kernel.
 package struct StraightClock: Sendable {
   package enum Unit: Hashable, Sendable {
     case seconds
-    /// Ticks of unknown length.
+    /// Ticks of unknown duration.
     case ticks
   }
 
-  /// Unit of the counts of the sensor's clock.
+  /// Unit of the sensor's clock.
   package let counts: Unit
   /// Seconds on the kernel's clock per unit of the sensor's clock.
   package let pace: Double
@@ -30,7 +30,7 @@ package struct StraightClock: Sendable {
     let signals: SignalTable
     /// Indices of the columns with arrival timestamps.
     let stamps: [Int]
-    /// Differences between the fitted and the recorded times of rows, about two per second, in nanoseconds.
+    /// Difference between the fitted and the recorded time, in nanoseconds, about twice per second.
     var shifts: [(recorded: Int64, shift: Int64)] = []
 
     init?(_ table: RecordedTable) {
@@ -46,16 +46,16 @@ package struct StraightClock: Sendable {
     }
   }
 
-  /// Nanoseconds of the sensor's clock per index of the fit: 1 ms.
+  /// Nanoseconds on the sensor's clock per index of the fit: 1 ms.
   private static let step: Int64 = 1_000_000
   private static let shiftSpacing: Int64 = 500_000_000
-  /// Maximum time by which a frame may be earlier than the line, in nanoseconds; negative. An earlier frame
+  /// Minimum lateness of a frame relative to the line, in nanoseconds (negative: early). An earlier frame
   /// means that a clock was set or is not linear.
   private static let tolerance = -5e6
 
   /// Fits the clock. Reads all tables twice.
   ///
-  /// - Returns: `nil` for a capture without a sensor clock, or if that clock restarted or was not linear.
+  /// - Returns: `nil` for a capture without a sensor clock, or if the clock restarted or was not linear.
   package init?(of capture: RecordedCapture) throws(SystemError) {
     var tables: [String: Table] = [:]
     for table in capture.tables { tables[table.name] = Table(table) }
@@ -73,7 +73,7 @@ package struct StraightClock: Sendable {
         (first, last) = (clock, moment)
         return
       }
-      // Tables can share a sensor time, which counts once.
+      // If several tables have the same sensor time, it counts once.
       if clock == known { return }
       guard clock > known, moment.fit == before.fit, (clock - first) / unit < Int64(Int32.max) else {
         isStraight = false
@@ -96,7 +96,7 @@ package struct StraightClock: Sendable {
     guard try takeShifts(of: capture) else { return nil }
   }
 
-  /// Calls `body` with the rows of all tables, in order of the sensor's time.
+  /// Calls `body` with the rows of all tables, in order of the sensor's clock.
   private static func forEachRow(
     of capture: RecordedCapture, _ tables: [String: Table], _ body: (Table, [UInt64]) -> Void
   ) throws(SystemError) {
@@ -116,7 +116,7 @@ package struct StraightClock: Sendable {
     }
   }
 
-  /// Advances to the next row that has the sensor's time.
+  /// Advances to the next row with a time on the sensor's clock, and returns this time.
   private static func advance(_ reader: any TableReader, _ table: Table) -> Int64? {
     while reader.next() {
       if let clock = table.signals.moment(reader.words).clock { return clock }
@@ -124,7 +124,9 @@ package struct StraightClock: Sendable {
     return nil
   }
 
-  /// - Returns: whether no frame is earlier than the line.
+  /// Computes `shifts` for all tables.
+  ///
+  /// - Returns: `false` if a frame is earlier than the line.
   private mutating func takeShifts(of capture: RecordedCapture) throws(SystemError) -> Bool {
     for name in tables.keys.sorted() {
       guard var table = tables[name] else { continue }
@@ -147,15 +149,15 @@ package struct StraightClock: Sendable {
     return fit.time(of: Int((clock - first) / unit)) &+ Int64(rest)
   }
 
-  /// Measurement time of a row, in nanoseconds since the Unix epoch. Returns the recorded time if the row has
-  /// no sensor time.
+  /// Returns the measurement time of a row, in nanoseconds since the Unix epoch; the recorded time if the row
+  /// has no time on the sensor's clock.
   package func time(ofRow words: [UInt64], in table: RecordedTable) -> Int64 {
     guard let moment = tables[table.name]?.signals.moment(words) else { return Int64(bitPattern: words[0]) }
     return time(moment) ?? moment.time
   }
 
-  /// Converts a time that was derived from a table's rows, such as that of a heartbeat, to nanoseconds since
-  /// the Unix epoch.
+  /// Converts a recorded time, such as the time of a heartbeat in a table's signal, to measurement time. Both
+  /// are in nanoseconds since the Unix epoch.
   package func time(recorded: Int64, in table: RecordedTable) -> Int64 {
     guard let shifts = tables[table.name]?.shifts, !shifts.isEmpty else { return recorded }
     var (low, high) = (0, shifts.count)

@@ -4,13 +4,13 @@ import BLEWire
 import JSONText
 package import Recording
 
-/// Reads the rows of a recorded table. Memory use does not grow with the table.
+/// Reader of the rows of a recorded table. Memory use does not depend on the size of the table.
 ///
-/// An invalid row is skipped; `problem` names it. A damaged file ends at the damage; the rows before it are
-/// valid.
+/// An invalid row is skipped and reported in `problem`. A damaged file ends at the damage; the rows before it
+/// are valid.
 package protocol TableReader: AnyObject {
   var table: RecordedTable { get }
-  /// The cells of the last row read, one word per column (`TableCell`).
+  /// Cells of the last row, one word per column (`TableCell`).
   var words: [UInt64] { get }
   /// Number of rows read so far.
   var rows: Int { get }
@@ -19,7 +19,7 @@ package protocol TableReader: AnyObject {
   func next() -> Bool
 }
 
-/// Problems of a text table: the rows that were skipped, and the reason why reading ended early.
+/// Problems of a text table: skipped rows, and the reason why reading ended early.
 struct TableDamage {
   private var first: String?
   private var leftOut = 0
@@ -27,13 +27,13 @@ struct TableDamage {
 
   var hasEnded: Bool { end != nil }
 
-  /// Records a row that was skipped.
+  /// Records a skipped row.
   mutating func leaveOut(_ why: @autoclosure () -> String) {
     if first == nil { first = why() }
     leftOut += 1
   }
 
-  /// Records why reading ended early.
+  /// Records the reason why reading ended early.
   mutating func end(_ why: String) { end = end ?? why }
 
   var problem: String? {
@@ -45,14 +45,14 @@ struct TableDamage {
   }
 }
 
-/// A table of text.
+/// Table stored as text.
 final class TextTableReader: TableReader {
   let table: RecordedTable
   private(set) var words: [UInt64] = []
   private(set) var rows = 0
   var problem: String? { damage.problem }
 
-  /// Maximum length of a line in bytes; a recorder's lines are shorter.
+  /// Maximum length of a line in bytes. A recorder's lines are shorter.
   private static let lineLimit = 4096
 
   private var lines: TableLines
@@ -61,11 +61,11 @@ final class TextTableReader: TableReader {
   init(_ table: RecordedTable, in directory: String) throws(SystemError) {
     self.table = table
     lines = try TableLines(path: directory + "/" + table.fileName, limit: Self.lineLimit)
-    // The header was already used to identify the table.
+    // Skip the header, which was already used to identify the table.
     _ = readLine()
   }
 
-  /// Returns the first line of a file, or the start of a long one.
+  /// Returns the first line of a file, truncated to the maximum length.
   static func header(_ path: String) throws(SystemError) -> String {
     var input = try CompressedInput(regularFile: path)
     guard let piece = try? input.next() else { return "" }
@@ -83,7 +83,7 @@ final class TextTableReader: TableReader {
     return false
   }
 
-  /// Parses the cells of a line; returns `false` if the row is skipped.
+  /// Parses the cells of a line. Returns `false` if the row is skipped.
   private func readWords() -> Bool {
     words.removeAll(keepingCapacity: true)
     let line = lines.line
@@ -91,7 +91,7 @@ final class TextTableReader: TableReader {
     for (number, column) in table.columns.enumerated() {
       var end = place
       while end < line.count, line[end] != UInt8(ascii: ",") { end += 1 }
-      // The last cell must end at the line's end; each other cell must end at a comma.
+      // The last cell ends at the end of the line; each other cell ends at a comma.
       guard (number == table.columns.count - 1) == (end == line.count) else {
         damage.leaveOut(here(end == line.count ? "too few columns" : "too many columns"))
         return false
@@ -129,7 +129,7 @@ final class TextTableReader: TableReader {
         return nil
       }
       return UInt64(bitPattern: number)
-    // The text was rounded from counts of 1/512 g; restore the exact value.
+    // The text is a rounded multiple of 1/512 g. Restore the exact value.
     case .float32(decimals: 6): return real(line, range).map { (($0 * 512).rounded() / 512).bitPattern }
     case .float32, .float64: return real(line, range)?.bitPattern
     case .word(let list):
@@ -148,7 +148,7 @@ final class TextTableReader: TableReader {
       let digit = Int64(line[place]) - 0x30
       guard (0...9).contains(digit) else { return nil }
       let (shifted, isTooLarge) = number.multipliedReportingOverflow(by: 10)
-      // Accumulate a negative number, because the range has one more negative number than positive ones.
+      // Accumulate a negative number, because the range has one more negative number than positive numbers.
       let (sum, isStillTooLarge) = shifted.subtractingReportingOverflow(digit)
       guard !isTooLarge, !isStillTooLarge else { return nil }
       number = sum
@@ -158,8 +158,8 @@ final class TextTableReader: TableReader {
     return number == .min ? nil : -number
   }
 
-  /// Parses decimal digits with a point, as a recorder writes them. The result is the nearest number, because
-  /// both parts of the quotient are exact.
+  /// Parses decimal digits with a point, as a recorder writes them. The result is the nearest Double, because
+  /// dividend and divisor are exact.
   private static func real(_ line: [UInt8], _ range: Range<Int>) -> Double? {
     var (digits, divisor, hasPoint, count) = (0 as Int64, 1.0, false, 0)
     var place = range.lowerBound
@@ -183,8 +183,8 @@ final class TextTableReader: TableReader {
     return (isNegative ? -1 : 1) * Double(digits) / divisor
   }
 
-  /// Parses numbers with more digits than a recorder writes, such as those from other programs. It is slower,
-  /// with the same accuracy.
+  /// Parses numbers with more digits than a recorder writes, for example from other programs. Slower, with
+  /// the same accuracy.
   private static func long(_ octets: ArraySlice<UInt8>) -> Double? {
     let isNumber = octets.allSatisfy {
       (0x30...0x39).contains($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-")
@@ -193,7 +193,7 @@ final class TextTableReader: TableReader {
   }
 }
 
-/// Reads the lines of a text table. Memory use does not grow with the table.
+/// Reads the lines of a text table. Memory use does not depend on the size of the table.
 struct TableLines: ~Copyable {
   /// Reason why a line cannot be read.
   enum Fault: Error, CustomStringConvertible {
@@ -214,9 +214,9 @@ struct TableLines: ~Copyable {
     }
   }
 
-  /// The last line read, without its line feed.
+  /// Last line, without its line feed.
   private(set) var line: [UInt8] = []
-  /// Number of that line, or of the invalid one. The first line has number 1.
+  /// Number of the last line, valid or not. The first line has number 1.
   private(set) var number = 0
   /// Maximum length of a line, in bytes.
   private let limit: Int
@@ -224,7 +224,7 @@ struct TableLines: ~Copyable {
   private var piece: [UInt8] = []
   private var taken = 0
 
-  /// Opens the table's file, compressed or not.
+  /// Opens the file of a table, compressed or not.
   init(path: String, limit: Int) throws(SystemError) {
     input = try CompressedInput(regularFile: path)
     self.limit = limit
@@ -281,7 +281,10 @@ final class ArrayTableReader: TableReader {
   private(set) var problem: String?
   private var columns: [ArrayInput] = []
 
-  /// - Throws: an error if a column's file cannot be opened. If a file is not an array, `problem` says so.
+  /// Opens the files of a table.
+  ///
+  /// - Throws: an error if a column's file cannot be opened. If a file is not an array, the error is reported
+  ///   in `problem`.
   init(_ table: RecordedTable, in directory: String) throws(SystemError) {
     self.table = table
     for column in table.columns {
@@ -303,8 +306,8 @@ final class ArrayTableReader: TableReader {
     return true
   }
 
-  /// A killed recorder can leave columns longer than the first one, which is valid. A shorter column is
-  /// damaged.
+  /// After a recorder was killed, columns may be longer than the first column, which is valid. A shorter
+  /// column is damaged.
   private func end(at place: Int) -> Bool {
     let column = columns[place]
     if place > 0 || column.isShort {
@@ -323,7 +326,7 @@ private final class ArrayInput {
   private var input: CompressedInput
   private var octets: [UInt8] = []
   private var taken = 0
-  /// Number of elements that the header counts and that were not read yet.
+  /// Number of elements counted by the header that were not read yet.
   private var left = 0
   private(set) var isShort = false
 
@@ -364,7 +367,7 @@ private final class ArrayInput {
     return number
   }
 
-  /// Reads until at least `byteCount` bytes are available; returns `false` if the file ends before.
+  /// Reads until at least `byteCount` bytes are available. Returns `false` if the file ends first.
   private func fill(_ byteCount: Int) -> Bool {
     while octets.count - taken < byteCount {
       guard let piece = try? input.next(), !piece.isEmpty else { return false }

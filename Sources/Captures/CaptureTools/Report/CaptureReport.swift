@@ -4,7 +4,7 @@ import BLEWire
 import JSONText
 import Recording
 
-/// Reads the directory of a capture: its tables, `session.json`, its packet log, and the findings of an
+/// Builds a report section from a capture's directory: tables, `session.json`, packet log, and results of an
 /// analysis.
 struct CaptureReport {
   private let directory: String
@@ -12,6 +12,8 @@ struct CaptureReport {
   private var facts: SessionFacts?
   private var problems: [ReportProblem] = []
 
+  /// Reads a capture into a section.
+  ///
   /// - Throws: an error if there is nothing to show.
   static func section(
     _ directory: String, progress: (String) -> Void
@@ -46,7 +48,7 @@ struct CaptureReport {
       ReportProblem(.error, "\($0).")
     }
     problems += capture.leftOut.filter(Self.isRecorded).map { ReportProblem(.warning, "\($0).") }
-    // The tick table repeats the rows of the other tables.
+    // The table of ticks repeats the rows of the other tables.
     let hasStreams = capture.tables.contains { $0.content == .samples }
     for table in capture.tables where table.content == .samples || !hasStreams {
       do throws(SystemError) { try read(table, of: capture, progress) } catch {
@@ -56,7 +58,8 @@ struct CaptureReport {
     return true
   }
 
-  /// Whether to report the problem. Files of an analysis are not recorded tables, and cause no warning.
+  /// Returns whether to report a problem. Files of an analysis are not recorded tables, so their problems are
+  /// not reported.
   private static func isRecorded(_ problem: String) -> Bool {
     !AnalysisTables.Table.allCases.contains { $0 != .ticks && problem.hasPrefix($0.fileName) }
   }
@@ -186,11 +189,10 @@ struct CaptureReport {
 }
 
 extension ReportSection {
-  /// Maximum number of marked stretches per table.
+  /// Maximum number of marked pauses per table.
   private static let pauseLimit = 1_000
 
-  /// Marks stretches without samples that have no mark yet: as gaps if all streams pause, otherwise as
-  /// pauses.
+  /// Marks unmarked periods without samples: as a gap if all streams pause, otherwise as a pause.
   fileprivate mutating func addPauses() {
     var pauses: [(range: Range<Int64>, tables: [String])] = []
     let streams = tables.filter { !$0.isDerived && $0.table.count > 1 }
@@ -203,7 +205,7 @@ extension ReportSection {
             .note, "Only the first \(counted(Self.pauseLimit, "pause")) of \(name) are marked and counted."))
       }
       for range in ranges where !isMarked(range) {
-        // Streams that are sent together pause together.
+        // Streams that are sent together also pause together.
         if let place = pauses.firstIndex(where: { $0.range.overlaps(range) }) {
           if !pauses[place].tables.contains(name) { pauses[place].tables.append(name) }
         } else {
@@ -220,8 +222,8 @@ extension ReportSection {
     }
   }
 
-  /// Marks a long time from the last sample to the end as a gap, because the loss of a silent link may not
-  /// have been detected.
+  /// Marks a long time between the last sample and the end as a gap. The loss of a silent link may not have
+  /// been detected.
   fileprivate mutating func addSilentEnd() {
     let streams = tables.filter { !$0.isDerived && $0.table.count > 1 }.map(\.table)
     guard let ends, let last = streams.map(\.last).max(),
@@ -232,10 +234,10 @@ extension ReportSection {
       Mark(from: last, to: ends, kind: .gap, text: "no data until the recording ended"))
   }
 
-  /// Minimum silence in nanoseconds. Ending a recording takes less time.
+  /// Minimum duration of such a silence, in nanoseconds. Ending a recording takes less time.
   private static let shortestSilence: Int64 = 2_000_000_000
 
-  /// Whether most of the range has a mark with a cause.
+  /// Returns whether a gap or loss covers most of a range.
   private func isMarked(_ range: Range<Int64>) -> Bool {
     marks.contains { mark in
       (mark.kind == .gap || mark.kind == .loss) && mark.covers(range.lowerBound...range.upperBound)

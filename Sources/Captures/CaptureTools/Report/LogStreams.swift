@@ -6,12 +6,12 @@ import ColmiRing
 import Recording
 import SensorSessions
 
-/// Samples in one device's notifications in a log, in the tables that a recording would have.
+/// Samples from one device's notifications in a log, in the tables that a recording would have.
 struct LogStreams {
   var tables: [ReportTable] { gathered.tables }
-  /// Samples of a ring in order, for an analysis.
+  /// Samples of a ring, in order.
   var ringSamples: [RingRawReading] { gathered.ringSamples }
-  /// Indices in `ringSamples` before which the clock was set, or may have been set.
+  /// Indices of the samples in `ringSamples` before which the clock was set or may have been set.
   var clockSets: [Int] { gathered.clockSets }
   /// Tables of other sensors.
   var sources: [any TableSource] { gathered.sources }
@@ -19,7 +19,7 @@ struct LogStreams {
   /// Number of restarts of a cycling sensor's counts.
   var restarts: Int { gathered.restarts }
   private var gathered = LogTables()
-  /// Attributes inferred only from the form of their values.
+  /// Attributes that were inferred only from the format of their values.
   var knownByPayload: PayloadKnowledge {
     PayloadKnowledge(readings.ringAttributes.map { ($0, RingUUID.commandNotify) })
   }
@@ -27,7 +27,7 @@ struct LogStreams {
 
   mutating func take(_ packet: borrowing DecodedPacket) { readings.take(packet, into: &gathered) }
 
-  /// Records that the clock was set, or may have been set, before the next packet.
+  /// Records that the clock was set or may have been set before the next packet.
   mutating func noteClockStep() { gathered.noteClockStep() }
 
   /// Ends the input.
@@ -38,15 +38,15 @@ struct LogStreams {
 struct LogTables {
   private(set) var tables: [ReportTable] = []
   private var rows: [WordRow] = []
-  /// Rows kept for the analysis.
+  /// Tables whose rows are kept for the analysis.
   private var kept: [KeptTable] = []
   private(set) var ringSamples: [RingRawReading] = []
   private(set) var clockSets: [Int] = []
   var restarts: Int { pace.restarts }
   private var pace = CyclingPace()
   private var polar: [PolarMeasurementType: PolarRows] = [:]
-  /// Counts of received values and of those in no table. Missing ticks of a ring are found by the analysis
-  /// instead.
+  /// Numbers of received values, and of values that are in no table. A ring's missing ticks are not counted
+  /// here; the analysis finds them.
   private var counts = Ledger()
   /// Number of truncated notifications that contained a complete reading.
   private var usedCuts = 0
@@ -54,9 +54,10 @@ struct LogTables {
   private var ringLosses = RingLosses()
   private var repeats = RingRepeats()
 
-  /// Counts received values and those in no table.
+  /// Returns the numbers of received values and of values in no table.
   ///
-  /// - Parameter isGap: whether there was no link between two times, in nanoseconds since the Unix epoch.
+  /// - Parameter isGap: returns whether there was no link between two times, in nanoseconds since the Unix
+  ///   epoch.
   func ledger(_ isGap: (Int64, Int64) -> Bool) -> Ledger {
     var ledger = counts
     let isAlone = tables.allSatisfy { table in polar.keys.contains { PolarRows.name($0) == table.name } }
@@ -182,11 +183,11 @@ extension LogTables: LogReadingSink {
   }
 }
 
-/// The rows of a table, in memory.
+/// Rows of a table in memory.
 private struct KeptTable: TableSource {
   let table: RecordedTable
   let isAnalysed: Bool
-  /// The words of all rows, in row order.
+  /// Cells of all rows, row after row.
   var words: [UInt64] = []
 
   init(_ table: RecordedTable) {

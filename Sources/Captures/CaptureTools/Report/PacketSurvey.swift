@@ -4,7 +4,7 @@ import BLEPacketLog
 import BLEWire
 import Recording
 
-/// Reads a packet log once and summarizes it by device.
+/// Reads a packet log once, and summarises it by device.
 struct PacketSurvey {
   enum Depth: Hashable, Sendable {
     /// Conversations and rates only.
@@ -13,7 +13,7 @@ struct PacketSurvey {
     case samples
   }
 
-  /// A peer with all its connections.
+  /// Peer device with all its connections.
   struct Device {
     var title: String
     var connections: [ConnectionReport]
@@ -23,13 +23,15 @@ struct PacketSurvey {
 
   private(set) var log = LogReport()
   private(set) var devices: [Device] = []
-  /// Stretches in which packets were lost while the log was written.
+  /// Periods in which packets were lost while the log was written.
   private(set) var drops: [ReportSection.Mark] = []
   private(set) var problems: [ReportProblem] = []
 
-  /// Maximum number of marked stretches with drops. Further ones are only counted.
+  /// Maximum number of marked periods with lost packets. Later periods are only counted.
   private static let dropLimit = 1_000
 
+  /// Reads a log.
+  ///
   /// - Throws: an error if the file cannot be opened or is not a log. If the log ends early, `problems` has
   ///   the reason.
   static func read(
@@ -84,7 +86,7 @@ struct PacketSurvey {
   }
 }
 
-/// State while a log is read.
+/// State while reading a log.
 private struct PacketScan: ~Copyable {
   struct Link {
     var conversation = ATTConversation()
@@ -153,7 +155,7 @@ extension PacketSurvey.Device {
       }
   }
 
-  /// Combines the durations by key, and returns the keys with the largest number of durations.
+  /// Merges histograms with the same key, and returns the keys with the most durations.
   private static func most<Key: Equatable>(
     _ parts: [(Key, LogLinearHistogram)]
   ) -> [(key: Key, durations: LogLinearHistogram)] {
@@ -170,7 +172,7 @@ extension PacketSurvey.Device {
 
   private static let histogramLimit = 4
 
-  /// Changes of connection parameters.
+  /// Changes of the connection parameters.
   var changes: [ReportSection.Change] {
     connections.flatMap { connection in
       let first = connection.parameters.map {
@@ -183,7 +185,7 @@ extension PacketSurvey.Device {
     }
   }
 
-  /// Times and connection intervals in milliseconds.
+  /// Connection intervals in milliseconds, each with its start time.
   var intervals: [(time: Int64, milliseconds: Double)] {
     connections.flatMap { connection in
       var steps: [(time: Int64, milliseconds: Double)] = []
@@ -199,7 +201,7 @@ extension PacketSurvey.Device {
     }
   }
 
-  /// Marks for the ends of connections, and for the times until the next ones.
+  /// Marks for the ends of connections, and for the time until the next connection.
   var connectionMarks: [ReportSection.Mark] {
     connections.indices.map { index in
       let connection = connections[index]

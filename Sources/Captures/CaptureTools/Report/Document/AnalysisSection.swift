@@ -4,7 +4,7 @@ import JSONText
 import Physiology
 import Recording
 
-/// Charts and facts from the findings of an analysis.
+/// Builds charts and facts from the results of an analysis.
 enum AnalysisSection {
   static func add(_ report: AnalysisReport, _ findings: AnalysisFindings, to section: inout ReportSection) {
     section.figures += report.figures
@@ -143,7 +143,7 @@ enum AnalysisSection {
       let middle = segment.start.nanoseconds &+ (segment.end.nanoseconds &- segment.start.nanoseconds) / 2
       table.append(at: middle, [found?.successiveMilliseconds, found?.deviationMilliseconds])
     }
-    // A single segment makes no chart.
+    // A chart requires at least two segments.
     guard variation.good.count > 1 else { return }
     section.add(
       table, title: "Variability by \(variation.source.words)", style: .dots, isDerived: true)

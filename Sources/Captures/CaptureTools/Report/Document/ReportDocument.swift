@@ -5,11 +5,11 @@ import BLEWire
 import JSONText
 import Recording
 
-/// Contents of a report, independent of its output format: a page or a picture.
+/// Contents of a report, independent of the output format (page or picture).
 package struct ReportDocument: Sendable {
   package var title: String
   var subtitle = ""
-  /// Problems of the whole report, the worst first.
+  /// Problems of the whole report, worst first.
   package var problems: [ReportProblem] = []
   /// Facts about the whole file that belong to no section.
   var facts: [ReportSection.Facts] = []
@@ -21,11 +21,11 @@ package struct ReportDocument: Sendable {
   }
   /// Texts of all problems.
   package var problemTexts: [String] { allProblems.map(\.text) }
-  /// Whether something could not be read, or was lost.
+  /// Whether data could not be read or was lost.
   package var hasErrors: Bool { allProblems.contains { $0.severity == .error } }
-  /// Whether something could not be read.
+  /// Whether data could not be read.
   package var isIncomplete: Bool { allProblems.contains { $0.severity == .error && !$0.isLoss } }
-  /// Whether something is known to be lost.
+  /// Whether data is known to be lost.
   package var hasLosses: Bool {
     allProblems.contains { $0.isLoss } || sections.contains { !$0.allLosses.isEmpty }
   }
@@ -44,7 +44,7 @@ package struct ReportDocument: Sendable {
   }
 }
 
-/// An error, a loss, or missing data.
+/// Problem shown in a report: an error, a loss, or missing data.
 package struct ReportProblem: Hashable, Sendable {
   package enum Severity: String, Sendable, Comparable {
     case error, warning, note
@@ -72,7 +72,7 @@ package struct ReportProblem: Hashable, Sendable {
   }
 }
 
-/// The part of a report on one device or one recording.
+/// Part of a report about one device or one recording.
 struct ReportSection: Sendable {
   /// Names and values under a heading.
   struct Facts: Sendable {
@@ -87,7 +87,7 @@ struct ReportSection: Sendable {
 
   struct Table: Sendable {
     var table: ReportTable
-    /// Whether the table was computed from others.
+    /// Whether the table was computed from other tables.
     var isDerived = false
   }
 
@@ -95,7 +95,7 @@ struct ReportSection: Sendable {
     enum Style: String, Sendable { case line, dots, steps }
 
     struct Series: Sendable {
-      /// Index among the table's columns.
+      /// Index of the column in the table.
       var column: Int
       var label: String
       var isShown: Bool
@@ -103,26 +103,26 @@ struct ReportSection: Sendable {
 
     var title: String
     var unit: String
-    /// Index among the section's tables.
+    /// Index of the table in the section.
     var table: Int
     var style = Style.line
-    /// Rule by which the range of the value axis is chosen.
+    /// Rule for the range of the value axis.
     var axis = ValueAxis.Rule()
     var series: [Series]
   }
 
-  /// A mark on the time axis; times are in nanoseconds since the Unix epoch.
+  /// Mark on the time axis. Times are in nanoseconds since the Unix epoch.
   struct Mark: Hashable, Sendable {
     enum Kind: String, Sendable {
-      /// A stretch without any samples while the recording ran, usually because of a lost link.
+      /// Period without any samples during the recording, usually because of a lost link.
       case gap
-      /// Data that was sent or expected is known to be missing; other data arrived.
+      /// Part of the data is known to be missing; other data arrived.
       case loss
-      /// One attribute or stream had no values for a while, which can be normal.
+      /// One attribute or stream had no values for a while. This can be normal.
       case pause
       /// An event.
       case event
-      /// The samples arrived, but were not good enough to measure a pulse.
+      /// The samples arrived, but were not good enough for a pulse measurement.
       case rejected
     }
 
@@ -130,11 +130,11 @@ struct ReportSection: Sendable {
     var to: Int64
     var kind: Kind
     var text: String
-    /// Missing amount, for a loss.
+    /// Amount of missing data, for a loss.
     var loss: Loss?
   }
 
-  /// A number of lost items of one kind.
+  /// Number of lost items of one kind.
   struct Loss: Hashable, Sendable {
     enum Unit: String, CaseIterable, Sendable { case tick, sample, notification, packet, row }
 
@@ -163,25 +163,25 @@ struct ReportSection: Sendable {
   var changes: [Change] = []
   var histograms: [Histogram] = []
   var conversation = ATTConversation()
-  /// Losses without a mark.
+  /// Losses without a mark on the time axis.
   var unmarkedLosses: [Loss] = []
-  /// Whether a sensor's clock or numbering proves that nothing else is lost.
+  /// Whether a sensor's clock or numbering proves that nothing else was lost.
   var isNumbered = true
-  /// Whether there is any record of losses and gaps.
+  /// Whether losses and gaps were recorded.
   var knowsLosses = true
-  /// Whether the losses without a mark include all samples that are missing according to the sensor's clock.
-  /// If so, marked ticks are not counted again.
+  /// Whether `unmarkedLosses` includes all samples that are missing according to the sensor's clock. Marked
+  /// ticks are then not counted again.
   var knowsMissing = false
   var unmarkedGaps = 0
-  /// The stretch that a page shows at first, and the only one that a picture shows; `nil` for all.
+  /// Period that a page shows at first, and the only period that a picture shows; `nil` for the whole axis.
   var view: ClosedRange<Int64>?
-  /// Start in nanoseconds since the Unix epoch, if it is known from other sources than the tables.
+  /// Start in nanoseconds since the Unix epoch, if it is known from sources other than the tables.
   var begins: Int64?
-  /// End in nanoseconds since the Unix epoch, if it is known from other sources than the tables.
+  /// End in nanoseconds since the Unix epoch, if it is known from sources other than the tables.
   var ends: Int64?
-  /// Times on the sensor's own clock, one for each row, by table name.
+  /// Times of each row on the sensor's own clock, by table name.
   var sensorTimes: [(name: String, times: TableTimes)] = []
-  /// The time axis shared with the other sections; `nil` for the section's own start and end.
+  /// Time axis shared with the other sections; `nil` to use the section's own start and end.
   var sharedAxis: ClosedRange<Int64>?
 
   /// The time axis in use.
@@ -197,7 +197,7 @@ struct ReportSection: Sendable {
     (tables.filter { $0.table.count > 0 }.map(\.table.last) + [ends ?? .min, start]).max() ?? start
   }
 
-  /// Adds a table, and a chart for each unit among its columns.
+  /// Adds a table, and one chart for each unit in its columns.
   mutating func add(_ table: ReportTable, title: String, style: Chart.Style = .line, isDerived: Bool = false)
   {
     tables.append(Table(table: table, isDerived: isDerived))
@@ -207,7 +207,7 @@ struct ReportSection: Sendable {
     }
     for unit in units {
       let columns = table.columns.enumerated().filter { $1.unit == unit && $1.values > 0 }
-      // Numbers without a unit are not comparable, so each gets its own chart.
+      // Numbers without a unit are not comparable, so each column gets its own chart.
       let groups = unit.isEmpty ? columns.map { [$0] } : [columns]
       for group in groups {
         let label = group.map(\.element.name).joined(separator: ", ")
@@ -223,8 +223,8 @@ struct ReportSection: Sendable {
     }
   }
 
-  /// Moves recorded tables to their sensors' clocks. Call this after finding gaps, because gaps depend on
-  /// arrival times.
+  /// Replaces the times of recorded tables by times on their sensors' clocks. Call this after finding gaps,
+  /// which depend on arrival times.
   mutating func placeOnSensorClocks() {
     for (name, times) in sensorTimes {
       for index in tables.indices where tables[index].table.name == name && !tables[index].isDerived {
@@ -233,7 +233,7 @@ struct ReportSection: Sendable {
     }
   }
 
-  /// Chooses the axis rule: shares and flags span 0 to 1, and steps start at 0.
+  /// Returns the rule of the value axis. Shares and flags span 0 to 1, and steps start at 0.
   private static func axis(
     _ style: Chart.Style, _ unit: String, _ columns: [ReportTable.Column]
   ) -> ValueAxis.Rule {
@@ -244,8 +244,8 @@ struct ReportSection: Sendable {
     return rule
   }
 
-  /// Whether a column is shown initially. Of the four light values, only the first is, because it is the
-  /// signal.
+  /// Returns whether a column is shown initially. Of the four light values, only the first value is shown,
+  /// because it is the signal.
   private static func isShownFirst(_ column: String, of table: String) -> Bool {
     !(["led ", "red "].contains(where: column.hasPrefix) && ["ppg", "spo2"].contains(table))
   }
@@ -262,7 +262,7 @@ extension ReportDocument {
     _ path: String, title: String?, keys: [AirKey] = [], progress: (String) -> Void
   ) throws(ReportError) -> ReportDocument {
     var document: ReportDocument
-    // A folder lists at least two names ("." and ".."); a file lists no names.
+    // A folder lists at least "." and ".."; a file lists no names.
     if Files.names(in: path).isEmpty {
       document = try log(path, keys, progress)
     } else {
@@ -279,7 +279,7 @@ extension ReportDocument {
     return document
   }
 
-  /// Gives all devices the same time axis, so that events at the same position happened at the same time.
+  /// Gives all sections the same time axis, so that simultaneous events are at the same position.
   private mutating func shareTimeAxis() {
     let timed = sections.indices.filter { sections[$0].start != 0 }
     guard let first = timed.map({ sections[$0].start }).min(),
@@ -288,8 +288,8 @@ extension ReportDocument {
     for index in timed { sections[index].sharedAxis = first...max(first, last) }
   }
 
-  /// Reads each capture into a section. A capture without content is reported as a problem if there are
-  /// several captures.
+  /// Reads each capture into a section. If there are several captures, a capture without content is reported
+  /// as a problem.
   private static func captures(
     _ directories: [String], _ path: String, _ progress: (String) -> Void
   ) throws(ReportError) -> ReportDocument {
@@ -431,7 +431,7 @@ extension PacketSurvey.Device {
     }
   }
 
-  /// Rate of value updates over time.
+  /// Table of the rate of value updates over time.
   var updates: ReportTable {
     var table = ReportTable(
       "updates", [ReportTable.Column(name: "updates", unit: "per second", divisor: 100)])
@@ -453,15 +453,15 @@ extension PacketSurvey.Device {
 package enum ReportError: Error, Sendable, CustomStringConvertible {
   /// The directory contains no part of a capture.
   case nothing(String, String)
-  /// The file cannot be opened, or is not a packet log.
+  /// The file cannot be opened or is not a packet log.
   case unreadable(String)
   /// The task was cancelled.
   case interrupted
-  /// No stream has that name; the array lists the existing ones.
+  /// No stream has this name. The array lists the existing names.
   case noStream(String, [String])
-  /// The time is outside the recording; the range is the recording's start and end.
+  /// The time is outside the recording. The range is from the start to the end of the recording.
   case outside(String, ClosedRange<Int64>)
-  /// The stretch ends before it begins, or has no length.
+  /// The requested period ends before it begins, or has no length.
   case noStretch(from: String, to: String)
 
   package var description: String {
@@ -482,20 +482,24 @@ package enum ReportError: Error, Sendable, CustomStringConvertible {
   }
 }
 
-/// The part of a report to show: some of the streams, over a stretch of time.
+/// Part of a report to show: some of the streams, in a period of time.
 package struct ReportView: Sendable {
-  /// A time as the user wrote it.
+  /// Time in the form written by the user.
   package struct Moment: Sendable {
     package var text: String
     package var instant: PacketFilter.Instant
 
+    /// Parses a time.
+    ///
     /// - Returns: `nil` if the text is not a valid time.
     package init?(_ text: String) {
       guard let instant = PacketFilter.Instant(text) else { return nil }
       (self.text, self.instant) = (text, instant)
     }
 
-    /// Time in nanoseconds since the Unix epoch.
+    /// Returns the time in nanoseconds since the Unix epoch.
+    ///
+    /// - Parameter start: start of the recording, in nanoseconds since the Unix epoch.
     fileprivate func time(since start: Int64) -> Int64 {
       switch instant {
       case .absolute(let time): time
@@ -506,7 +510,7 @@ package struct ReportView: Sendable {
 
   package var from: Moment?
   package var to: Moment?
-  /// Names of tables, case-insensitive; empty for all.
+  /// Names of tables, case-insensitive; empty for all tables.
   package var streams: [String]
 
   package init(from: Moment? = nil, to: Moment? = nil, streams: [String] = []) {
@@ -515,8 +519,8 @@ package struct ReportView: Sendable {
 }
 
 extension ReportDocument {
-  /// Keeps the plots of some streams, and sets the stretch to show. A picture shows only that stretch; a page
-  /// shows it at first.
+  /// Removes the plots of other streams, and sets the period to show. A picture shows only this period; a
+  /// page shows it at first.
   ///
   /// - Throws: `ReportError`: `noStream`, `noStretch`, `outside`.
   package mutating func show(_ view: ReportView) throws(ReportError) {
@@ -530,7 +534,7 @@ extension ReportDocument {
         isShown = true
       } catch {
         if case .noStretch = error { throw error }
-        // The time may be in the recording of another device.
+        // The time may be within the recording of another device.
         nearest = nearest ?? error
         sections[index].charts = []
       }
@@ -556,7 +560,7 @@ extension ReportDocument {
 }
 
 extension ReportSection {
-  /// Keeps only the plots of these tables; the time axis does not change.
+  /// Removes the plots of all other tables. The time axis does not change.
   fileprivate mutating func keep(_ names: [String]) {
     (begins, ends) = (start, end)
     charts = charts.filter { names.contains(tables[$0.table].table.name) }

@@ -3,14 +3,14 @@ import BLEWire
 import JSONText
 import Recording
 
-/// Facts to show from `session.json`: device, recording, link, losses, and marks for the time axis.
+/// Facts in `session.json`: device, recording, link, losses, and marks for the time axis.
 struct SessionFacts {
   private let session: JSONDocument
   let ledger: Ledger
 
   init(_ session: JSONDocument) { (self.session, ledger) = (session, Ledger(session)) }
 
-  /// Whether losses are recorded, with or without those found by the sensor's clock.
+  /// Whether losses are recorded, possibly without losses found by the sensor's clock.
   var knowsLosses: Bool {
     session["received"] != nil && session["lost"] != nil && session["endedAtNs"] != nil
   }
@@ -147,7 +147,9 @@ struct SessionFacts {
     return problems
   }
 
-  /// - Parameter table: name of a table, such as `cycling`.
+  /// Returns a warning about restarts of a sensor's counts.
+  ///
+  /// - Parameter table: name of the table, such as `cycling`.
   static func problem(restarts: Int, of table: String) -> ReportProblem {
     ReportProblem(
       .warning,
@@ -157,12 +159,12 @@ struct SessionFacts {
 
   // MARK: Time axis
 
-  /// Number of gaps that were counted but not listed, because the list is limited.
+  /// Number of gaps beyond the limit of the recorded list.
   var unlistedGaps: Int {
     max(0, (session["gapCount"]?.integer() ?? 0) - (session["gaps"]?.array?.count ?? 0))
   }
 
-  /// Marks for the times without a link, with the cause.
+  /// Marks of the periods without a link, with the cause of each loss.
   var marks: [ReportSection.Mark] {
     (session["gaps"]?.array ?? []).compactMap { gap in
       guard let lost: Int64 = gap["lostAtNs"]?.nanoseconds else { return nil }
@@ -178,7 +180,7 @@ struct SessionFacts {
     }
   }
 
-  /// Changes of connection parameters.
+  /// Changes of the connection parameters.
   var changes: [(time: Int64, text: String, intervalMilliseconds: Double?)] {
     (session["connection"]?["changes"]?.array ?? []).compactMap { change in
       guard let time: Int64 = change["timeNs"]?.nanoseconds else { return nil }
@@ -224,7 +226,7 @@ struct SessionFacts {
 }
 
 extension Ledger {
-  /// Losses of each queue, and of other places that have losses.
+  /// Number of losses in each queue, and in other places with losses.
   var facts: [(name: String, value: String)] {
     let queues: [SessionReport.Loss.Place] = [.kernelQueue, .sampleQueue, .packetLog, .disk]
     return SessionReport.Loss.Place.allCases.filter { queues.contains($0) || loss[$0] > 0 }.map {
@@ -232,7 +234,7 @@ extension Ledger {
     }
   }
 
-  /// Problems for the losses, with their remedies.
+  /// Returns the problems for the losses, with advice for the user.
   func problems(lastMalformed: String?) -> [ReportProblem] {
     SessionReport.Loss.Place.allCases.filter { loss[$0] > 0 }.map { place in
       guard place == .malformed else {
@@ -283,7 +285,7 @@ extension SessionReport.Loss.Place {
     }
   }
 
-  /// Unit of the losses; `nil` for a place whose losses do not affect the tables.
+  /// Unit of the lost items; `nil` if the losses do not affect the tables.
   fileprivate var unit: ReportSection.Loss.Unit? {
     switch self {
     case .packetLog: nil

@@ -4,19 +4,20 @@ import Physiology
 import Recording
 
 extension ReportSection {
-  /// A key number of a section.
+  /// Key number in the summary of a section.
   struct Figure: Hashable, Sendable {
     var name: String
-    /// A number or a word.
+    /// Number or word to show.
     var value: String
     var unit = ""
     /// Short explanation.
     var detail = ""
-    /// Whether the figure reports missing data.
+    /// Whether the figure shows missing data.
     var isBad = false
   }
 
-  /// The figures at the top: results of the analysis, then the amount of recorded and of missing data.
+  /// Figures at the top of the section: results of the analysis, then the amount of recorded and missing
+  /// data.
   var summary: [Figure] { figures + [duration, samples, dropouts, lost, gaps].compactMap(\.self) }
 
   // MARK: Recorded data
@@ -45,7 +46,7 @@ extension ReportSection {
       detail: details.joined(separator: ", "))
   }
 
-  /// Rows per second, not counting gaps.
+  /// Returns the number of rows per second outside gaps.
   private func rate(of table: ReportTable) -> Double? {
     guard let rate = table.rate, let first = table.first else { return nil }
     let gaps = marks.filter { $0.kind == .gap && $0.from < table.last && $0.to > first }
@@ -55,7 +56,7 @@ extension ReportSection {
     return steps > 0 && seconds > 0 ? Double(steps) / seconds : rate
   }
 
-  /// Number of dropouts in light tables only, because other sensors send nothing if they have no reading.
+  /// Number of dropouts in tables of light. Other sensors send nothing if they have no reading.
   private var dropouts: Figure? {
     let names = RingStream.allCases.filter(\.hasDropouts).map(\.name)
     let lights = recorded.filter { names.contains($0.name) && $0.count > 0 }
@@ -74,7 +75,7 @@ extension ReportSection {
 
   // MARK: Legend
 
-  /// Describes the marks drawn behind the samples of a stretch; empty without marks.
+  /// Returns a legend of the marks drawn behind the samples of a period; empty without marks.
   func legend(in stretch: ClosedRange<Int64>) -> String {
     let kinds = Set(marks.filter { $0.isDrawn && $0.overlaps(stretch) }.map(\.kind))
     var parts: [String] = []
@@ -88,7 +89,7 @@ extension ReportSection {
 
   // MARK: Missing data
 
-  /// All known losses, with or without a mark.
+  /// All known losses, marked or not.
   var allLosses: [Loss] {
     (marks.compactMap(\.loss) + unmarkedLosses).filter { $0.count > 0 && !(knowsMissing && $0.unit == .tick) }
   }
@@ -120,9 +121,9 @@ extension ReportSection {
         + (unmarkedGaps > 0 ? ", of \(lengths.count) that are listed" : ""), isBad: true)
   }
 
-  /// Extends each gap of a log to the last sample before it and the first one after it, because the log has
-  /// only the times at which the link's loss was detected and the next link was established. Samples of other
-  /// links are not considered.
+  /// Extends each gap of a log to the last sample before it and the first sample after it. The log contains
+  /// only the times at which the loss was detected and the next link was established. Samples of other links
+  /// are ignored.
   mutating func widenGaps() {
     let streams = tables.filter { !$0.isDerived }.map { $0.table.times(in: 0..<$0.table.count) }
     let places = marks.indices.filter { marks[$0].kind == .gap }.sorted { marks[$0].from < marks[$1].from }
@@ -141,7 +142,7 @@ extension ReportSection {
     }
   }
 
-  /// Index of the first late time; all times after it are late too.
+  /// Returns the index of the first late time. All later times are late too.
   private static func place(_ times: [Int64], _ isLate: (Int64) -> Bool) -> Int {
     var (low, high) = (0, times.count)
     while low < high {
@@ -151,8 +152,8 @@ extension ReportSection {
     return low
   }
 
-  /// Merges a loss into the mark of a gap if its data was due in the gap, or if it was detected close to the
-  /// gap.
+  /// Merges a loss into the mark of a gap if the lost data was due in the gap, or if the loss was detected
+  /// close to the gap.
   mutating func joinLossesToGaps() {
     let gaps = marks.indices.filter { marks[$0].kind == .gap }
     var missing: [Int: Int] = [:]
@@ -174,7 +175,7 @@ extension ReportSection {
 }
 
 extension ReportSection {
-  /// Turns missing ticks into pauses if no loss is proven.
+  /// Changes the marks of missing ticks to pauses if no loss is proven.
   private mutating func doubtUnprovenLosses() {
     guard allLosses.isEmpty else { return }
     for index in marks.indices where marks[index].kind == .loss {
@@ -187,15 +188,19 @@ extension ReportSection {
 }
 
 extension ReportSection.Mark {
-  /// Whether the mark is drawn behind all plots. A pause of one stream is not, because it may be normal, nor
-  /// are rejected samples, because they arrived.
+  /// Whether the mark is drawn behind all plots. Pauses of one stream are not, because they may be normal;
+  /// nor are rejected samples, because they arrived.
   var isDrawn: Bool { kind != .rejected && kind != .pause }
 
   func overlaps(_ stretch: ClosedRange<Int64>) -> Bool {
     to >= stretch.lowerBound && from <= stretch.upperBound
   }
 
-  /// Whether more than half of the range is inside the mark extended by `slack` nanoseconds on both sides.
+  /// Returns whether the mark covers more than half of the range.
+  ///
+  /// - Parameters:
+  ///   - range: range of times, in nanoseconds.
+  ///   - slack: time by which the mark is extended on both sides, in nanoseconds.
   func covers(_ range: ClosedRange<Int64>, within slack: Int64 = 0) -> Bool {
     let length = Double(range.upperBound) - Double(range.lowerBound)
     let (from, to) = (Double(from) - Double(slack), Double(to) + Double(slack))
@@ -204,7 +209,7 @@ extension ReportSection.Mark {
 }
 
 extension ReportSection.Loss {
-  /// `26 ticks, 7 notifications`
+  /// Returns a summary of losses, such as `26 ticks, 7 notifications`.
   static func text(_ losses: [Self]) -> String {
     Unit.allCases.compactMap { unit in
       let count = losses.filter { $0.unit == unit }.reduce(0) { $0 + $1.count }
@@ -214,7 +219,7 @@ extension ReportSection.Loss {
 }
 
 extension AnalysisReport {
-  /// Key results for the summary of a report, for each kind of sensor.
+  /// Key results for the summary, for each kind of sensor.
   var figures: [ReportSection.Figure] {
     var figures: [ReportSection.Figure] = []
     func add(_ name: String, _ found: NumberRange, _ unit: String, _ detail: String, none: String? = nil) {
@@ -250,7 +255,7 @@ extension AnalysisReport {
 }
 
 extension AnalysisReport.Variation {
-  /// The median over all good segments, or the reason why it is missing; `nil` without segments.
+  /// Median over all good segments, or the reason why there is none; `nil` without segments.
   fileprivate var figure: ReportSection.Figure? {
     let by = "by \(source.words)"
     guard let median = median({ $0.successiveMilliseconds }) else {

@@ -7,7 +7,7 @@ struct TableTimes: Sendable {
   private(set) var first: Int64?
   /// The latest time.
   private(set) var last: Int64 = .min
-  /// Times relative to the first.
+  /// Differences from the first time.
   private(set) var packed = PackedColumn()
   /// Intervals between rows.
   private(set) var intervals = LogLinearHistogram()
@@ -27,7 +27,7 @@ struct TableTimes: Sendable {
   }
 }
 
-/// A recorded table in the form used by the page: its times and its numeric columns.
+/// Recorded table in the form used by the page: times and numeric columns.
 struct ReportTable: Sendable {
   struct Column: Sendable {
     var name: String
@@ -43,20 +43,20 @@ struct ReportTable: Sendable {
 
   let name: String
   private(set) var columns: [Column] = []
-  /// Times for plots: arrival times, or times on the sensor's own clock if known.
+  /// Times for plots: on the sensor's own clock if known, otherwise arrival times.
   private var rowTimes = TableTimes()
   var count: Int { rowTimes.count }
   /// Time of the first row, in nanoseconds since the Unix epoch.
   var first: Int64? { rowTimes.first }
   /// Time of the latest row, in nanoseconds since the Unix epoch.
   var last: Int64 { rowTimes.last }
-  /// Times relative to the first.
+  /// Times relative to the first time.
   var times: PackedColumn { rowTimes.packed }
-  /// Intervals between the arrival times of rows.
+  /// Histogram of the intervals between arrival times of rows.
   var intervals: LogLinearHistogram { arrivals ?? rowTimes.intervals }
-  /// Intervals between arrival times; `nil` while `rowTimes` holds the arrival times.
+  /// Histogram of the intervals between arrival times; `nil` while `rowTimes` contains arrival times.
   private var arrivals: LogLinearHistogram?
-  /// Indices of `columns` in the recorded table, with that table's columns.
+  /// Index and description of each of `columns` in the recorded table.
   private var places: [(place: Int, column: RecordedColumn)] = []
 
   /// Creates a table that is filled from a recorded table.
@@ -77,7 +77,9 @@ struct ReportTable: Sendable {
     self.columns = columns
   }
 
-  /// Appends a row of a recorded table (`TableCell`).
+  /// Appends a row of a recorded table.
+  ///
+  /// - Parameter words: the cells of the row (`TableCell`).
   mutating func append(_ words: [UInt64]) {
     let places = places
     append(at: Int64(bitPattern: words[0])) { places[$0].column.number(words[places[$0].place]) }
@@ -94,18 +96,18 @@ struct ReportTable: Sendable {
     }
   }
 
-  /// Replaces the times of all rows by those of the sensor's own clock. Does nothing if the number of times
+  /// Replaces the times of all rows by times on the sensor's own clock. Does nothing if the number of times
   /// differs from the number of rows.
   mutating func place(at times: TableTimes) {
     guard times.count == count else { return }
     (arrivals, rowTimes) = (intervals, times)
   }
 
-  /// Longest interval between two rows that a plot's line may span, in nanoseconds. `data.js` uses the same
+  /// Maximum interval between two rows that a line in a plot spans, in nanoseconds. `data.js` uses the same
   /// rule.
   var longestStep: Int64 { (rowTimes.intervals.percentile(perMille: 950) ?? 0) &* 5 }
 
-  /// Returns the first pauses longer than `longestStep`.
+  /// Returns the pauses longer than `longestStep`, at most `limit`.
   func pauses(limit: Int) -> [Range<Int64>] {
     guard var last = first else { return [] }
     var times = PackedColumn.Reader(times, from: last)
@@ -118,7 +120,7 @@ struct ReportTable: Sendable {
     return pauses
   }
 
-  /// Mean rows per second; `nil` if all rows have the same time.
+  /// Mean number of rows per second; `nil` if all rows have the same time.
   var rate: Double? {
     guard let first, count > 1, last > first else { return nil }
     return Double(count - 1) * 1e9 / Double(last &- first)
@@ -126,8 +128,8 @@ struct ReportTable: Sendable {
 
   // MARK: Rows of a stretch
 
-  /// Returns the rows whose times are in the stretch. If the clock was set back, the affected rows have the
-  /// latest time before them.
+  /// Returns the rows in a period of time. If the clock was set back, affected rows count with the latest
+  /// time before them.
   func rows(in stretch: ClosedRange<Int64>) -> Range<Int> {
     guard let first else { return 0..<0 }
     var times = PackedColumn.Reader(times, from: first)
@@ -141,7 +143,7 @@ struct ReportTable: Sendable {
     return begin..<max(begin, end)
   }
 
-  /// Numbers of a column; NaN for a missing one.
+  /// Returns the numbers of a column; NaN for a missing number.
   func numbers(_ column: Int, in rows: Range<Int>) -> [Double] {
     var reader = PackedColumn.Reader(columns[column].numbers)
     let divisor = Double(columns[column].divisor)
@@ -162,8 +164,8 @@ struct ReportTable: Sendable {
 
   // MARK: Columns
 
-  /// Whether the column is shown. Times and words are not, because they are not numbers. If a value is stored
-  /// both as counts and in a unit, only the latter is shown.
+  /// Returns whether a column is shown. Times and words are not shown, because they are not numbers. If a
+  /// value is stored both as counts and in a unit, only the column with the unit is shown.
   private static func isShown(_ column: RecordedColumn, of table: RecordedTable) -> Bool {
     func has(_ unit: String) -> Bool { table.columns.contains { $0.unit == unit } }
     if case .word = column.kind { return false }
@@ -175,7 +177,7 @@ struct ReportTable: Sendable {
     }
   }
 
-  /// The column's name without its unit, for display.
+  /// Returns the column's name without its unit, for display.
   private static func label(_ column: RecordedColumn) -> String {
     var words = column.name.split(separator: "_")
     if words.count > 1, !column.unit.isEmpty { words.removeLast() }
@@ -191,7 +193,7 @@ struct ReportTable: Sendable {
     }
   }
 
-  /// Factor that converts a cell's number to an integer.
+  /// Returns the factor that converts a cell's number to an integer.
   private static func divisor(_ kind: RecordedColumn.Kind) -> Int {
     switch kind {
     case .int16, .uint16, .int32, .int64, .word: 1
@@ -213,13 +215,15 @@ extension ReportTable.Column {
   }
 }
 
-/// Integers in the form used by the report's page, read by `data.js`. A missing number is the byte 0. Each
-/// other number is the difference from the one before, zigzag-encoded, plus 1, as a little-endian varint with
-/// seven bits per byte.
+/// Integers in the form that `data.js` reads. A missing number is the byte 0. For any other number, the
+/// difference from the previous number is zigzag-encoded and increased by 1. The result is stored as a
+/// little-endian varint with seven bits per byte.
 struct PackedColumn: Sendable {
   private(set) var octets: [UInt8] = []
   private var last: Int64
 
+  /// Creates an empty column.
+  ///
   /// - Parameter start: base of the first difference.
   init(from start: Int64 = 0) { last = start }
 

@@ -43,7 +43,7 @@ enum ReportText {
     }
   }
 
-  /// A table's name for display.
+  /// Returns a table's name for display.
   static func title(_ table: String) -> String {
     switch table {
     case "ppg": "PPG"
@@ -56,6 +56,6 @@ enum ReportText {
     }
   }
 
-  /// Capitalizes the text and adds a full stop.
+  /// Capitalises the text and adds a full stop.
   static func sentence(_ text: String) -> String { text.prefix(1).uppercased() + text.dropFirst() + "." }
 }

@@ -10,7 +10,7 @@ package enum PageFile: Sendable {
 
   package var octets: [UInt8] {
     var count = 0
-    // SAFETY: the bytes are constants of the program, and there are `count` of them.
+    // SAFETY: the bytes are constants of the program, and their number is `count`.
     return unsafe Array(UnsafeBufferPointer(start: ringtap_page_file(file, &count), count: count))
   }
 

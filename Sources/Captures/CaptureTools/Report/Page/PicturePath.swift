@@ -17,18 +17,18 @@ struct PictureFrame {
     return Self.left + max(0, min(1, share)) * Self.width
   }
 
-  /// Vertical position of a value. Values beyond the axis are drawn at the edge.
+  /// Returns the vertical position of a value. Values beyond the axis are drawn at the edge.
   func y(_ value: Double) -> Double {
     let share = max(0, min(1, (high - value) / (high - low)))
     return top + Self.inset + share * (Self.height - 2 * Self.inset)
   }
 
-  /// Margin above the greatest and below the least value.
+  /// Margin above the largest and below the smallest value.
   private static let inset = 4.0
 
   func shows(_ mark: ReportSection.Mark) -> Bool { mark.isDrawn && mark.overlaps(stretch) }
 
-  /// Draws a triangle at the edge for each value beyond it. Triangles that would overlap are drawn once.
+  /// Draws a triangle at the edge for each value beyond it. Overlapping triangles are drawn once.
   func triangles(_ numbers: [(time: Int64, value: Double)], _ color: String) -> String {
     var path = ""
     var (lastHigh, lastLow) = (-Double.infinity, -Double.infinity)
@@ -43,8 +43,8 @@ struct PictureFrame {
   }
 }
 
-/// The path of a series in a picture. Each pixel column has a stroke through its first, smallest, largest and
-/// last value, in order of arrival.
+/// SVG path of a series. Each pixel column has a stroke through its first, smallest, largest and last value,
+/// in order of arrival.
 struct PicturePath {
   private let style: ReportSection.Chart.Style
   private var path = ""
@@ -72,7 +72,7 @@ struct PicturePath {
     (x, first, top, bottom, last) = (column, y, y, y, y)
   }
 
-  /// Interrupts the line: the next value starts a new one.
+  /// Interrupts the line. The next value starts a new line.
   private mutating func lift() {
     flush()
     isPenDown = false
@@ -97,9 +97,16 @@ struct PicturePath {
     self.x = nil
   }
 
+  /// Draws a series.
+  ///
   /// - Parameters:
-  ///   - numbers: NaN for a missing value.
-  ///   - pause: longest interval spanned by the line, in nanoseconds.
+  ///   - numbers: values; NaN for a missing value.
+  ///   - times: times of the values, in nanoseconds since the Unix epoch.
+  ///   - style: style of the chart.
+  ///   - pause: maximum interval spanned by the line, in nanoseconds.
+  ///   - frame: position of the plot.
+  ///   - color: colour of the line.
+  /// - Returns: the SVG element.
   static func element(
     _ numbers: [Double], at times: [Int64], _ style: ReportSection.Chart.Style, pause: Int64,
     in frame: PictureFrame, _ color: String
@@ -111,7 +118,7 @@ struct PicturePath {
       lastTime = time
       if number.isNaN { path.lift() } else { path.add(frame.x(time), frame.y(number)) }
     }
-    // The last step lasts to the end.
+    // The last step lasts until the end.
     if style == .steps, path.x != nil { path.add(frame.x(frame.stretch.upperBound), path.last) }
     path.flush()
     let width = style == .dots ? 3 : 0.8

@@ -4,8 +4,8 @@ import JSONText
 import Recording
 
 extension ReportDocument {
-  /// The report as one self-contained HTML page. It includes style, scripts and samples, and its content
-  /// security policy forbids requests.
+  /// The report as one self-contained HTML page with style, scripts and samples. Its content security policy
+  /// forbids requests.
   package var page: [UInt8] {
     var page: [UInt8] = []
     page += "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n".utf8
@@ -84,7 +84,7 @@ extension ReportSection.Facts {
 extension ReportSection {
   fileprivate func encode(_ line: inout JSONLine) {
     line.member("title", title)
-    // Written as a string, because it has more digits than a JavaScript number can hold.
+    // Written as a string, because it has more digits than a JavaScript number can represent.
     line.member("startNs", "\(timeAxis.lowerBound)")
     line.member("seconds", offset(timeAxis.upperBound))
     line.member("legend", legend(in: timeAxis))
@@ -123,7 +123,7 @@ extension ReportSection {
 
   private var sortedMarks: [Mark] { marks.sorted { $0.from < $1.from } }
 
-  /// Seconds since the start of the time axis.
+  /// Returns the seconds since the start of the time axis.
   private func offset(_ time: Int64) -> Double { Double(time &- timeAxis.lowerBound) / 1e9 }
 
   private func encode(_ table: Table, _ line: inout JSONLine) {
@@ -237,7 +237,7 @@ extension ReportSection.Histogram {
 }
 
 extension ReportTable {
-  /// Times followed by the columns, concatenated.
+  /// Packed times, followed by the packed columns.
   fileprivate var packed: [UInt8] { columns.reduce(into: times.octets) { $0 += $1.numbers.octets } }
 }
 

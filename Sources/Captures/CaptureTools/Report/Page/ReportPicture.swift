@@ -3,12 +3,12 @@ import BLEWire
 import JSONText
 import Recording
 
-/// A report as one picture for a publication: an SVG without scripts. All plots have the same time axis, and
+/// Report as one SVG picture without scripts, for a publication. All plots have the same time axis, and
 /// missing data is marked.
 ///
-/// Each pixel column shows the first, smallest, largest and last value in it, in order of arrival, so that no
-/// peak is lost or added. Values beyond the axis (`ValueAxis`) are drawn to the edge with a triangle, and are
-/// reported in the text.
+/// Each pixel column shows its first, smallest, largest and last value in order of arrival, so that no peak
+/// is lost or added. Values beyond the axis (`ValueAxis`) are drawn to the edge with a triangle and mentioned
+/// in the text.
 struct ReportPicture {
   private var body = ""
   private var y = 30.0
@@ -152,7 +152,7 @@ struct ReportPicture {
   ) { body += SVG.text(x, y, text, size: size, anchor: anchor, color: color) }
 
   private enum Color {
-    /// Colours by Okabe and Ito, which people can distinguish whatever their colour vision.
+    /// Colours by Okabe and Ito, which are distinguishable with any colour vision deficiency.
     static let series = ["#0072b2", "#d55e00", "#009e73", "#a4508b", "#b07d00", "#3a9bd9"]
     static let gap = "#d55e00"
     static let loss = "#cc003c"
@@ -164,16 +164,16 @@ struct ReportPicture {
 }
 
 extension ReportSection {
-  /// The drawn part of the time axis.
+  /// Part of the time axis that is drawn.
   var stretch: ClosedRange<Int64> { view ?? timeAxis }
 
-  /// Seconds since the start of the time axis.
+  /// Returns the seconds since the start of the time axis.
   func seconds(_ time: Int64) -> Double { Double(time &- timeAxis.lowerBound) / 1e9 }
 }
 
 extension ReportSection.Chart {
-  /// Returns the rows of a stretch. In a plot of steps, this includes the row before, which lasts until the
-  /// next one.
+  /// Returns the rows in a period of time. For a plot of steps, the row before is included, because its value
+  /// lasts until the next row.
   func rows(of table: ReportTable, in stretch: ClosedRange<Int64>) -> Range<Int> {
     let rows = table.rows(in: stretch)
     return style == .steps ? max(0, rows.lowerBound - 1)..<rows.upperBound : rows
