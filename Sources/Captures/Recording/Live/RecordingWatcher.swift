@@ -4,51 +4,52 @@ import BLEWire
 package import ColmiRing
 package import SensorSessions
 
-/// An observer of a recording: the live view of a terminal, the status of a daemon, or a reader of live
-/// samples.
+/// Observer of a recording: the live view of a terminal, the status of a daemon, or a reader of live samples.
 ///
-/// The writer's thread reports what it writes; the receive thread is not involved.
+/// The writer's thread calls it with the written data. The receive thread is not involved.
 package protocol RecordingWatcher: AnyObject, Sendable {
-  /// - Parameter counts: returns the counts of received and lost data; it does not block.
+  /// Follows the session of the recording.
+  ///
+  /// - Parameter counts: returns the numbers of received and lost data without blocking.
   func follow(_ session: DeviceSession, _ counts: @escaping @Sendable () -> ReceiveCounts)
   /// The stream started, for the first time or again.
   func begin()
   /// The sensor reported facts about itself.
   func note(_ facts: SensorFacts)
-  /// A link was lost, or the stream restarted on another link. The writer's thread then begins a turn, which
+  /// A link was lost, or the stream restarted on another link. The writer's thread then begins a turn that
   /// processes the samples received before the change.
   func take(_ gap: SessionGap, _ change: GapChange)
-  /// The recording ended, and the writer's thread has reported everything.
+  /// The recording ended, and the writer's thread has made all other calls.
   ///
   /// - Parameters:
-  ///   - reason: as in `session.json`, or the error that prevented the start.
+  ///   - reason: reason in `session.json`, or the error that prevented the start.
   ///   - lost: number of items that were received and then lost.
   func end(_ reason: String, lost: Int)
 
   // Called on the writer's thread:
 
   /// Maximum time in milliseconds that samples may wait in the queue; `nil` for the most efficient time. Read
-  /// on each turn.
+  /// in each turn.
   var gatherMilliseconds: Int? { get }
-  /// Begins a turn. Everything that is queued now is reported before `endTurn`.
+  /// Begins a turn. All data that is queued now is passed on before `endTurn`.
   func beginTurn()
   func endTurn()
 
-  /// A sample. Its rows were already reported.
+  /// Receives a sample. The rows of the sample have been passed on before.
   func take(sample: some BitwiseCopyable & Sendable)
   func open(_ tables: [RecordedTable])
-  /// Sets the columns of a table that was opened without any.
+  /// Sets the columns of a table that was opened without columns.
   func open(_ table: Int, with columns: [RecordedColumn])
   func take(_ row: some RecordedRow, _ table: Int)
   func take(_ placed: PlacedTick)
-  /// A PDU of the packet log.
+  /// Receives a PDU of the packet log.
   func take(_ pdu: Span<UInt8>)
-  /// The findings about the sensor's clock, and the number of bytes written. Called at most a few times a
+  /// Receives the state of the sensor's clock and the number of bytes written. Called at most a few times a
   /// second.
   func take(_ ticks: TickReport?, byteCount: Int)
 }
 
-/// Kind of change reported about a gap.
+/// Kind of change of a gap.
 package enum GapChange: Hashable, Sendable {
   case lost
   /// The stream runs again.
@@ -64,7 +65,7 @@ extension RecordingWatcher {
   package func take(sample: some BitwiseCopyable & Sendable) {}
 }
 
-/// Counts of received and lost data.
+/// Numbers of received and lost data.
 package struct ReceiveCounts: Hashable, Sendable {
   /// Number of raw samples of a ring, or of values of another sensor.
   package var samples = 0
@@ -96,13 +97,14 @@ package final class RecordingWatchers: RecordingWatcher {
 
   private init(_ watchers: [any RecordingWatcher]) { self.watchers = watchers }
 
-  /// - Returns: `nil` if the array is empty. A single watcher is returned as it is, to avoid the cost of
-  ///   forwarding.
+  /// Combines several watchers.
+  ///
+  /// - Returns: `nil` if the array is empty. A single watcher is returned directly, without forwarding.
   package static func of(_ watchers: [any RecordingWatcher]) -> (any RecordingWatcher)? {
     watchers.count > 1 ? RecordingWatchers(watchers) : watchers.first
   }
 
-  // Iterates over indices: in unoptimised builds, each step of an iterator allocates.
+  // Iterates over indices, because an iterator allocates on each step in unoptimised builds.
 
   package func follow(_ session: DeviceSession, _ counts: @escaping @Sendable () -> ReceiveCounts) {
     for place in watchers.indices { watchers[place].follow(session, counts) }
@@ -122,7 +124,7 @@ package final class RecordingWatchers: RecordingWatcher {
 
   // MARK: The writer's thread
 
-  /// The shortest time that any watcher asks for.
+  /// Shortest time that any watcher requires.
   package var gatherMilliseconds: Int? {
     var least: Int?
     for place in watchers.indices {

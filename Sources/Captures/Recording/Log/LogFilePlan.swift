@@ -4,14 +4,14 @@ import BLEPacketLog
 
 /// File formats of a packet log that is being written.
 public enum CaptureLogFormat: String, CaseIterable, Sendable {
-  /// Timestamps in microseconds; readable by most programs. Each record has the cumulative drop count.
+  /// Timestamps in microseconds; readable by most programs. Each record contains the cumulative drop count.
   case btsnoop
   /// Timestamps in nanoseconds, as in the tables. Each adapter has its own interface and drop count.
   case pcapng
 
   public var fileName: String { "packets.\(rawValue)" }
 
-  /// The format of an HCI log, by its file extension.
+  /// Selects the format of an HCI log by its file extension.
   init(path: String) { self = path.hasSuffix(".pcapng") ? .pcapng : .btsnoop }
 
   /// Name of the format in messages about a monitor's log.
@@ -25,33 +25,32 @@ public enum CaptureLogFormat: String, CaseIterable, Sendable {
 
 /// Path, format and rotation of a log.
 public struct LogFilePlan: Hashable, Sendable {
-  /// Action if the log exists already.
+  /// Action if the log already exists.
   public enum Existing: Hashable, Sendable { case fail, append }
 
   /// Path of the log; `-` is standard output.
   public var path: String
   public var format = CaptureLogFormat.btsnoop
   public var existing = Existing.fail
-  /// Maximum size of a file, in bytes. A file exceeds it only if its first record is larger.
+  /// Maximum size of a file, in bytes. Only a file with a single record can be larger.
   public var rotateByteCount: Int?
-  /// Maximum time that one file covers.
+  /// Maximum duration of one file.
   public var rotateTime: Duration?
   /// Maximum number of records in one file.
   public var rotateCount: Int?
-  /// Number of files to keep; the oldest is deleted first.
+  /// Number of files to keep. The oldest files are deleted.
   public var keptFiles: Int?
   /// Kind of records in the log's queue.
   var records = LogRecords.monitor
 
   public init(path: String) { self.path = path }
 
-  /// Whether the log is split into PATH.1, PATH.2 and so on, the newest last. Otherwise it is the single file
-  /// PATH.
+  /// Whether the log is split into PATH.1, PATH.2 and so on, newest last. If not, it is the single file PATH.
   public var isSeries: Bool { rotateByteCount != nil || rotateTime != nil || rotateCount != nil }
 
   public func path(_ number: Int) -> String { isSeries ? "\(path).\(number)" : path }
 
-  /// Numbers of the existing files of the series, in order.
+  /// Returns the numbers of the existing files of the series, in order.
   func numbersThere() -> [Int] {
     let prefix = Files.name(of: path) + "."
     return Files.names(in: Files.folder(of: path)).compactMap { name in
@@ -63,9 +62,9 @@ public struct LogFilePlan: Hashable, Sendable {
   }
 }
 
-/// An error that prevents recording a log. Its description states the cause and the remedy.
+/// Error that prevents recording a log. Its description states the cause and the remedy.
 public enum LogFileError: Error, Hashable, Sendable {
-  /// The file exists already; recordings are never overwritten.
+  /// The file already exists. Recordings are never overwritten.
   case exists(String)
   /// The file to append to has another format.
   case foreign(String, CaptureLogFormat)

@@ -7,11 +7,11 @@ package import JSONText
 package protocol RecordSource: Sendable {
   /// Starts to pass records to `writer`.
   ///
-  /// - Parameter onEnd: called when no more records will come.
+  /// - Parameter onEnd: called after the last record.
   func start(
     into writer: PacketLogFile, onEnd: @escaping @Sendable () -> Void
   ) async throws(SystemError)
-  /// Passes on the records received so far, and ends.
+  /// Passes on the received records, and ends.
   func close() async
 }
 
@@ -55,9 +55,11 @@ public struct LogRecording: Sendable {
     }
   }
 
-  /// Records from a source other than the kernel, for tests of the writer.
+  /// Creates a recording from a source other than the kernel, for tests of the writer.
   ///
-  /// - Parameter open: creates the source of one run.
+  /// - Parameters:
+  ///   - plan: files of the log.
+  ///   - open: creates the source of one run.
   package init(
     to plan: LogFilePlan, from open: @escaping @Sendable () throws(SystemError) -> any RecordSource
   ) {
@@ -67,16 +69,16 @@ public struct LogRecording: Sendable {
   }
 
   /// Records until a limit is reached, the source ends, or writing fails. If the task is cancelled, the
-  /// recording ends as with Ctrl-C: records received so far are written.
+  /// recording ends as with Ctrl-C, and all received records are written.
   ///
   /// - Parameters:
-  ///   - ready: called once, when recording has started.
+  ///   - ready: called once when the recording has started.
   ///   - progress: called about once a second.
   /// - Throws: an error that prevents starting. Later failures are in the report.
   public func run(
     ready: @escaping @Sendable () -> Void, progress: @escaping @Sendable (Progress) -> Void
   ) async throws(LogFileError) -> LogRecordingReport {
-    // Open the source first, so that no file is created if nothing can be recorded.
+    // Open the source first. If it fails, no file is created.
     let source = try opened()
     let (ends, end) = AsyncStream.makeStream(of: End.self, bufferingPolicy: .bufferingOldest(1))
     let writer: PacketLogFile
@@ -115,7 +117,7 @@ public struct LogRecording: Sendable {
     }
     ticker.cancel()
     timer?.cancel()
-    // Cancelling the task must not skip anything below.
+    // The following steps must run even if the task is cancelled.
     let outcome = await Task {
       await source.close()
       return await writer.finish()
@@ -147,8 +149,7 @@ public struct LogRecording: Sendable {
       case nil: "interrupted"
       }
     var lost = LogRecordingReport.Loss(packetLog: outcome.lostInQueue, disk: outcome.lostOnDisk)
-    // If another process's log is followed, the drops that it records happened in that process, before this
-    // writer.
+    // If the recording follows the log of another process, that log's drops happened before this writer.
     if isOfCapture {
       lost.packetLog += writer.sourceDrops
     } else {
@@ -163,7 +164,7 @@ public struct LogRecording: Sendable {
 }
 
 extension PacketLogFile {
-  /// Queues a record of the kernel's monitor for the writer's thread, which `signal` wakes.
+  /// Queues a record of the kernel's monitor for the writer's thread. `signal` wakes the thread.
   package func push(opcode: UInt16, adapter: UInt16, time: ReceiveTime, _ packet: Span<UInt8>) {
     queue.push(tag: LogRecords.tag(opcode: opcode, adapter: adapter), time: time, packet)
   }
@@ -171,14 +172,14 @@ extension PacketLogFile {
   package func signal() { wake.signal() }
 }
 
-/// Result of a recording: its files, and the records lost at each stage.
+/// Result of a recording: its files, and the number of records lost at each stage.
 public struct LogRecordingReport: Sendable {
   public struct Loss: Hashable, Sendable {
-    /// Dropped by the kernel at the monitor's socket because ringtap was too slow.
+    /// Number of records dropped by the kernel at the monitor's socket because ringtap was too slow.
     public var kernelQueue = 0
-    /// Dropped before the writer because the disk was too slow.
+    /// Number of records dropped before the writer because the disk was too slow.
     public var packetLog = 0
-    /// Lost because writing to the disk failed.
+    /// Number of records lost because writing to the disk failed.
     public var disk = 0
 
     public var total: Int { kernelQueue + packetLog + disk }
@@ -193,7 +194,7 @@ public struct LogRecordingReport: Sendable {
   public var byteCount: Int
   /// Paths of the kept files, oldest first.
   public var files: [String]
-  /// Size in bytes of a torn record that `--append` removed.
+  /// Size in bytes of the incomplete record that `--append` removed.
   public var repairedByteCount: Int
   public var lost: Loss
   public var failure: SystemError?

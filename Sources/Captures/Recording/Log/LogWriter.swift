@@ -3,24 +3,24 @@ import BLELinux
 import BLEPacketLog
 import BLEWire
 
-/// Kind of records in a log's queue, which decides the meaning of a record's tag and bytes.
+/// Kind of records in a log's queue. It determines the meaning of a record's tag and bytes.
 enum LogRecords: Hashable, Sendable {
-  /// Records of the kernel's monitor; the tag is opcode and adapter. They arrive in order.
+  /// Records of the kernel's monitor. The tag contains opcode and adapter. They arrive in order.
   case monitor
-  /// HCI packets with their H4 type byte; the tag is the direction.
+  /// HCI packets with their H4 type byte. The tag is the direction.
   case packets
   /// Records of a `PacketTap`.
   case links
 
-  /// Combines opcode and adapter into a tag of `monitor`. No kernel record has all bits set.
+  /// Combines opcode and adapter to a tag of `monitor`. No record of the kernel has all bits set.
   static func tag(opcode: UInt16, adapter: UInt16) -> UInt32 { UInt32(adapter) << 16 | UInt32(opcode) }
 }
 
-/// Writes a packet log: sorts the records of a queue, encodes them, and begins a new file when the plan
+/// Writes a packet log: sorts the records of a queue, encodes them, and starts a new file when the plan
 /// requires it.
 ///
-/// Used by one thread, which decides when to flush and to sync. After the first failure, further records are
-/// only counted as lost.
+/// Used by one thread, which decides when to flush and sync. After the first failure, records are only
+/// counted as lost.
 final class LogWriter {
   private let plan: LogFilePlan
   private var encoder: PacketLogWriter
@@ -28,22 +28,22 @@ final class LogWriter {
   private let order: PacketOrder?
   /// Receives the bytes of each record.
   private let watcher: (any RecordingWatcher)?
-  /// Maximum number of records; later ones are ignored.
+  /// Maximum number of records. Later records are ignored.
   private let limit: Int
   private var now: MonotonicTime
   private var file: OutputFile
-  /// Numbers of the kept files; the current one is last.
+  /// Numbers of the kept files; the last number is the current file.
   private var numbers: [Int]
   private var notes = AdapterNotes()
-  /// Number of records in this recording's earlier files that were written to the kernel.
+  /// Number of this recording's records that were written to the kernel in earlier files.
   private var finishedRecords = 0
   /// Number of records in the current file, including those written before this recording.
   private var fileRecords: Int
   private var fileByteCount: Int
   private var fileBegin: MonotonicTime
-  /// Number of units in the current file that are not records: its header and trailer.
+  /// Number of header and trailer units in the current file, which are not records.
   private var otherUnits = 0
-  /// Number of dropped records that the files report.
+  /// Number of dropped records that is stated in the files.
   private var dropsWritten = 0
   private(set) var taken = 0
   private var finishedByteCount = 0
@@ -52,14 +52,14 @@ final class LogWriter {
   private(set) var failure: SystemError?
   /// Folder of the log; `nil` for standard output.
   private let folder: OpenFolder?
-  /// Whether the current file was removed, replaced or cut.
+  /// Whether the current file was removed, replaced or truncated.
   private(set) var isGone = false
-  /// Size in bytes of a torn record that was cut off when the file was opened.
+  /// Size in bytes of the incomplete record that was cut off when the file was opened.
   let tornByteCount: Int
 
   /// Opens the files of a plan.
   ///
-  /// - Parameter limit: maximum number of records; later ones are ignored.
+  /// - Parameter limit: maximum number of records. Later records are ignored.
   /// - Throws: `exists`; `foreign` or `damaged` if the file to append to cannot be continued.
   static func open(
     _ plan: LogFilePlan, limit: Int = .max, now: MonotonicTime = SystemClock.monotonic()
@@ -77,11 +77,14 @@ final class LogWriter {
     } catch { throw .system(error) }
   }
 
-  /// Writes a log into one new file.
+  /// Creates a writer for one new file.
   ///
   /// - Parameters:
-  ///   - folder: the folder that contains it.
-  ///   - watcher: gets the bytes of each record.
+  ///   - file: the new file.
+  ///   - folder: the folder that contains the file.
+  ///   - format: format of the log.
+  ///   - records: kind of records.
+  ///   - watcher: receives the bytes of each record.
   convenience init(
     _ file: consuming OutputFile, in folder: OpenFolder, as format: CaptureLogFormat, of records: LogRecords,
     watcher: (any RecordingWatcher)? = nil
@@ -110,7 +113,7 @@ final class LogWriter {
     fileBegin = now
     self.now = now
     tornByteCount = tail.tornByteCount
-    // Appended pcapng data is a section of its own, independent of earlier sections.
+    // Data appended to a pcapng file is a separate section, independent of earlier sections.
     if tail.byteCount == 0 || plan.format == .pcapng { try begin() }
   }
 
@@ -144,8 +147,8 @@ final class LogWriter {
   /// Empties a queue.
   ///
   /// - Parameters:
-  ///   - count: maximum number of records to take; ignored if records are sorted, because sorting needs all
-  ///     of them.
+  ///   - count: maximum number of records to take; ignored if records are sorted, because sorting requires
+  ///     all records.
   ///   - dropsBefore: number of records that were lost before the queue.
   func drain(_ queue: PacketQueue, atMost count: Int = .max, dropsBefore: Int = 0, now: MonotonicTime) {
     self.now = now
@@ -160,7 +163,7 @@ final class LogWriter {
     }
   }
 
-  /// Whether `limit` is reached.
+  /// Whether `limit` records were taken.
   var isFull: Bool { taken == limit }
   /// Whether records are sorted by time.
   var isSorting: Bool { order != nil }
@@ -212,7 +215,7 @@ final class LogWriter {
     } catch { failure = error }
   }
 
-  /// Starts or completes the writing of flushed records to disk.
+  /// Starts or completes writing the flushed records to disk.
   func writeOut(_ extent: WritingOut) {
     guard failure == nil, !isGone, file.isUnsynced else { return }
     do throws(SystemError) { try file.writeOut(extent) } catch { failure = error }
@@ -224,22 +227,22 @@ final class LogWriter {
     do throws(SystemError) { try file.sync() } catch { failure = error }
   }
 
-  /// Checks whether the current file was removed, replaced or cut.
+  /// Checks whether the current file was removed, replaced or truncated.
   ///
-  /// - Returns: whether this call is the first to find it.
+  /// - Returns: whether this call is the first to detect it.
   func look() -> Bool {
     guard failure == nil, !isGone, let folder else { return false }
     isGone = file.isGone(from: folder)
     return isGone
   }
 
-  /// The error to report if `isGone`.
+  /// Error to report if `isGone`.
   var goneError: SystemError { file.goneError }
-  /// Whether the file was cut, as opposed to removed or replaced.
+  /// Whether the file was truncated, not removed or replaced.
   var isCut: Bool { file.isCut }
 
-  /// Stops after a failure of this log or of another file, and tries to flush the buffered records: a full
-  /// disk may have room for them.
+  /// Stops after a failure of this log or of another file. Tries to flush the buffered records, because a
+  /// full disk may have room for them.
   func stop(_ error: SystemError) {
     failure = failure ?? error
     try? file.flush()
@@ -262,8 +265,8 @@ final class LogWriter {
     return false
   }
 
-  /// Ends the current file and begins the next. Drops after the last record of the old file are recorded in
-  /// the new one.
+  /// Ends the current file and starts the next file. Drops after the last record of the old file are recorded
+  /// in the new file.
   private func rotate(at time: ReceiveTime) throws(SystemError) {
     try endFile()
     try file.sync()
@@ -283,7 +286,7 @@ final class LogWriter {
   }
 
   /// Writes the file's header as one unit. In the second and later files of a series, the unit also contains
-  /// the notes of the present adapters.
+  /// the notes about the current adapters.
   private func begin(at time: ReceiveTime? = nil) throws(SystemError) {
     var start: [UInt8] = []
     encoder.start(into: &start)
@@ -326,7 +329,7 @@ extension LogFilePlan {
 }
 
 extension PacketLogWriter {
-  /// Appends a record, with the arguments of `PacketQueue.pop`.
+  /// Appends a record to encoded data.
   fileprivate mutating func append(
     _ bytes: Span<UInt8>, _ tag: UInt32, _ time: ReceiveTime, as records: LogRecords, drops: UInt32,
     to octets: inout [UInt8]
@@ -359,10 +362,10 @@ extension MonitorRecordHeader {
   }
 }
 
-/// The latest monitor notes of each present adapter. They are repeated at the start of each further file, so
-/// that every file of a series can be read alone.
+/// The latest monitor notes about each current adapter. They are repeated at the start of each later file, so
+/// that every file of a series can be read separately.
 private struct AdapterNotes {
-  /// Number of adapters whose notes are kept. By default the kernel supports at most 16 adapters.
+  /// Maximum number of adapters whose notes are kept. By default, the kernel supports at most 16 adapters.
   private static let limit = 64
 
   private struct Note {
@@ -399,22 +402,22 @@ private struct AdapterNotes {
   }
 }
 
-/// The intact part of a file to append to.
+/// Result of checking a file to append to.
 package struct LogTail: Hashable, Sendable {
-  /// Offset of the end of the last whole record; 0 if even the file's header is incomplete.
+  /// Offset of the end of the last complete record; 0 if even the file's header is incomplete.
   package var byteCount = 0
   package var records = 0
-  /// Cumulative drop count of the last whole record; 0 for pcapng, where each section counts its own.
+  /// Cumulative drop count in the last complete record; 0 for pcapng, where each section has its own count.
   package var drops = 0
-  /// Number of bytes after the last whole record.
+  /// Number of bytes after the last complete record.
   package var tornByteCount = 0
 }
 
 extension LogTail {
-  /// Reads the file once, from its start.
+  /// Reads a file once, from its start.
   ///
-  /// A killed writer leaves a truncated record; a power failure may leave zeros after the last record that
-  /// reached the disk. Both count as torn. Any other error makes the file `damaged`.
+  /// A killed writer leaves an incomplete record. A power failure may leave zeros after the last record that
+  /// reached the disk. Both count as torn. Any other error throws `damaged`.
   ///
   /// - Throws: `foreign`, `damaged`, `system`.
   package static func of(_ path: String, _ format: CaptureLogFormat) throws(LogFileError) -> LogTail {
@@ -436,7 +439,7 @@ extension LogTail {
     } catch { throw .system(error) }
     let whole = reader.wholeByteCount
     guard expected.starts(with: start), whole > 0 || !hasFailed else { throw .foreign(path, format) }
-    // The last whole record may be followed only by zeros, or by the start of the next record and then zeros.
+    // After the last complete record, only zeros may follow, or the start of the next record and then zeros.
     guard !hasFailed || contentByteCount <= whole + format.headByteCount else {
       throw .damaged(path, offset: whole)
     }
@@ -447,11 +450,11 @@ extension LogTail {
 }
 
 extension CaptureLogFormat {
-  /// Number of bytes at the start of a record that can be on disk while the rest is still zero: 16 in
-  /// btsnoop, the fields before the timestamp; 0 in pcapng, whose blocks have their length at the start.
+  /// Number of bytes at the start of a record that can be on disk while the following bytes are still zero:
+  /// 16 in btsnoop (the fields before the timestamp), 0 in pcapng, whose blocks start with their length.
   fileprivate var headByteCount: Int { self == .btsnoop ? 16 : 0 }
 
-  /// The first bytes of a monitor's log, which are the same in each.
+  /// First bytes of a monitor's log. They are the same in every log.
   fileprivate var start: [UInt8] {
     switch self {
     case .btsnoop:

@@ -4,10 +4,10 @@ package import BLEWire
 public import SensorSessions
 import Synchronization
 
-/// A packet log that is written on its own thread. The receive thread only fills a bounded queue.
+/// Packet log with its own writer thread. The receive thread only fills a bounded queue.
 ///
-/// A `CapturingTransport` fills it with all packets between a host and its controller. Packets dropped because
-/// the queue is full are counted in the records' own drop field.
+/// A `CapturingTransport` fills the queue with all packets between a host and its controller. Packets dropped
+/// because the queue is full are counted in the drop field of the records.
 public final class PacketLogFile: Sendable {
   /// Result of writing the files.
   public struct Outcome: Hashable, Sendable {
@@ -18,10 +18,10 @@ public final class PacketLogFile: Sendable {
     var byteCount = 0
     var tornByteCount = 0
     var paths: [String] = []
-    /// Whether the last file was removed, replaced or cut.
+    /// Whether the last file was removed, replaced or truncated.
     var isRemoved = false
 
-    /// Number of packets dropped because the queue was full or the disk failed.
+    /// Number of packets lost because the queue was full or the disk failed.
     public var lost: Int { lostInQueue + lostOnDisk }
 
     package init() {}
@@ -33,7 +33,7 @@ public final class PacketLogFile: Sendable {
   let queue = PacketQueue(byteCount: queueByteCount)
   /// Event to signal after filling the queue.
   var wake: WakeEvent { thread.wake }
-  /// Number of records lost before the queue so far. The source updates it.
+  /// Number of records lost before the queue. The source updates it.
   var sourceDrops: Int {
     get { sourceDropCount.load(ordering: .relaxed) }
     set { sourceDropCount.store(newValue, ordering: .relaxed) }
@@ -51,14 +51,14 @@ public final class PacketLogFile: Sendable {
     thread = try WriterThread()
   }
 
-  /// Creates the log of a transport, and starts to write. Its format is pcapng with nanoseconds if the name
+  /// Creates the log of a transport and starts the writer. The format is pcapng with nanoseconds if the name
   /// ends in `.pcapng`, otherwise btsnoop.
   ///
   /// - Parameters:
   ///   - path: path of the log.
-  ///   - origin: source of the packets, which is announced to other processes; `nil` for no announcement.
+  ///   - origin: source of the packets, for the announcement to other processes; `nil` for no announcement.
   ///   - onFailure: called once, on the writer's thread, if writing fails.
-  /// - Throws: EEXIST if the file exists: recordings are never overwritten.
+  /// - Throws: EEXIST if the file exists. Recordings are never overwritten.
   public static func start(
     _ path: String, announcing origin: RunningLog.Origin? = nil,
     onFailure: @escaping @Sendable (SystemError) -> Void = { _ in }
@@ -70,18 +70,18 @@ public final class PacketLogFile: Sendable {
         let file = try OutputFile.log(path, in: folder)
         return try LogWriter(file, in: folder, as: CaptureLogFormat(path: path), of: .packets)
       }
-      // Announcing is best effort: the log does not depend on it.
+      // Announcing is best effort. A failure does not affect the log.
       if let origin { log.announcement.withLock { $0 = try? LogAnnouncement(of: path, origin) } }
       return log
     } catch { throw .system(error) }
   }
 
-  /// Opens the first file of a plan, and starts to write the records that a source puts into `queue`.
+  /// Opens the first file of a plan, and starts writing the records in `queue`.
   ///
   /// - Parameters:
-  ///   - limit: maximum number of records; later ones are ignored.
-  ///   - onEnd: called once, on the writer's thread, when the log accepts no more records: with the error
-  ///     after a failure, or with `nil` if the limit is reached.
+  ///   - limit: maximum number of records. Later records are ignored.
+  ///   - onEnd: called once, on the writer's thread, when the log accepts no more records. The argument is
+  ///     the error, or `nil` if the limit is reached.
   static func start(
     _ plan: LogFilePlan, limit: Int = .max, onEnd: @escaping @Sendable (SystemError?) -> Void
   ) async throws(LogFileError) -> PacketLogFile {
@@ -105,16 +105,16 @@ public final class PacketLogFile: Sendable {
   ///
   /// - Parameters:
   ///   - transport: the transport that carries the packets.
-  ///   - keys: `logged` to keep keys in the log. With them, a sniffer's capture of the links can be
-  ///     decrypted.
+  ///   - keys: `logged` to keep keys in the log. A sniffer's capture of the links can be decrypted with these
+  ///     keys.
   public func capturing(
     _ transport: any PacketTransport, keys: CapturingTransport.Keys = .concealed
   ) -> any PacketTransport {
     CapturingTransport(transport, into: queue, waking: wake, keys: keys)
   }
 
-  /// Logs an advertising report as HCI events, for an adapter that has no packets. Call it on the receive
-  /// thread only.
+  /// Logs an advertising report as HCI events, for an adapter without access to packets. Call this on the
+  /// receive thread only.
   package func log(_ report: borrowing AdvertisingReport, at time: ReceiveTime) {
     report.events { event in
       let packet = [UInt8](encoding: 1 + event.count) {
@@ -126,7 +126,7 @@ public final class PacketLogFile: Sendable {
     wake.signal()
   }
 
-  /// Number of records accepted, and of bytes written, so far.
+  /// Numbers of accepted records and of written bytes so far.
   var progress: (records: Int, byteCount: Int) {
     (recordCount.load(ordering: .relaxed), byteCount.load(ordering: .relaxed))
   }
@@ -161,10 +161,10 @@ private struct PacketLogJob: WriterJob, ~Copyable {
   }
 
   var isIdle: Bool { log.queue.isEmpty }
-  // If the log is a pipe, its reader may close it while nothing is written.
+  // The reader of a pipe may close it while nothing is written, so a pipe is always checked.
   var isPending: Bool { isHolding || writer.isPending || writer.isPipe && writer.failure == nil }
   var isHolding: Bool { writer.isHolding }
-  // A transport's packets are often few, and readers follow the log live.
+  // A transport often has few packets, and readers follow the log live.
   var isLive: Bool { writer.isPipe || writer.isSorting }
 
   var outcome: PacketLogFile.Outcome {

@@ -2,13 +2,12 @@ import BLEWire
 
 /// Sorts the records of a `PacketQueue` by time.
 ///
-/// A packet's timestamp is the time when the kernel received it; the packet then waits in its socket until
-/// the receive thread reads it. Packets that are sent meanwhile, and packets of a link whose socket is read
-/// first, are queued before it although their timestamps are later. A record therefore waits here until no
-/// earlier one can arrive: until a record that is later by `window` has arrived, or a turn of the writer has
-/// passed.
+/// The kernel timestamps a packet on reception. The packet then waits in its socket until the receive thread
+/// reads it. Before that, other packets with later timestamps can enter the queue: packets that are sent, and
+/// packets of a link whose socket is read first. A record is therefore held until no earlier record can
+/// arrive, which is when a record later by `window` has arrived or a turn of the writer has passed.
 ///
-/// For use on a single thread. Memory has a fixed size and is allocated at the start.
+/// For use on a single thread. Memory is fixed and allocated in the initializer.
 final class PacketOrder {
   static let recordLimit = Limit(
     4_096, "packets that wait to be sorted", by: .air,
@@ -20,25 +19,25 @@ final class PacketOrder {
   /// 5.4.2.
   private static let longestRecord = 1 + 4 + 65_535
   private static let window = TimeSpan(nanoseconds: 100_000_000)
-  /// Maximum step back in time between records. A larger one means that the clock was set.
+  /// Maximum backward step in time between records. A larger step means that the clock was set.
   private static let largestStep = TimeSpan(nanoseconds: 10_000_000_000)
 
   private struct Entry: BitwiseCopyable {
     let time: ReceiveTime
     let tag: UInt32
-    /// Total number of records dropped before this one.
+    /// Total number of records dropped before this record.
     var dropped: Int
     /// Offset of the record in `octets`.
     var start: Int
     let count: Int
-    /// Whether the record was present when the previous turn ended.
+    /// Whether the record was already held when the previous turn ended.
     var isOld = false
   }
 
-  /// The waiting records in order of time; records with equal times are in order of arrival.
+  /// Held records in order of time. Records with equal times are in order of arrival.
   private var entries: [Entry] = []
   private var octets: [UInt8] = []
-  /// Buffer for the remaining bytes while other records are removed.
+  /// Buffer for the remaining bytes while records are removed.
   private var spare: [UInt8] = []
 
   init() {
@@ -49,7 +48,7 @@ final class PacketOrder {
 
   var isEmpty: Bool { entries.isEmpty }
 
-  /// Whether there is room for a record of any length that an HCI packet can have.
+  /// Whether there is room for an HCI packet of any size.
   var hasRoom: Bool {
     entries.count < Self.recordLimit.count && octets.count + Self.longestRecord <= Self.byteLimit.count
   }
@@ -79,11 +78,11 @@ final class PacketOrder {
     case turn
     /// The buffer is full.
     case need
-    /// No more records will come.
+    /// There are no more records.
     case end
   }
 
-  /// Passes each due record to `body`, with the arguments of `PacketQueue.pop`, and removes it.
+  /// Calls `body` with each due record, with the arguments of `PacketQueue.pop`, and removes the record.
   func write(
     _ occasion: Occasion,
     _ body: (_ tag: UInt32, _ time: ReceiveTime, _ dropped: Int, _ record: Span<UInt8>) -> Void

@@ -2,15 +2,15 @@ public import BLELinux
 import JSONText
 import Synchronization
 
-/// A packet log that a running ringtap process is writing, and that other processes can follow.
+/// Packet log of another, running ringtap process, which this process can follow.
 public struct RunningLog: Hashable, Sendable {
   /// Source of a log's packets.
   public struct Origin: Hashable, Sendable {
-    /// The adapter or transport.
+    /// Name of the adapter or transport.
     public var adapter: String
     /// Mode in which ringtap accesses the radio.
     public var mode: String
-    /// The device, if the log covers a single link.
+    /// Name of the device, if the log covers a single link.
     public var device: String?
     public var deviceName: String?
 
@@ -24,9 +24,11 @@ public struct RunningLog: Hashable, Sendable {
 
   /// Absolute path of the log.
   public var path: String
-  /// Path of the announcement file. The process that writes the log keeps it locked while the log grows.
+  /// Path of the announcement file. The process that writes the log keeps this file locked.
   public var word: String
 
+  /// Creates a description of a log.
+  ///
   /// - Parameters:
   ///   - path: path of the log.
   ///   - word: path of its announcement file in `RuntimeFolder`.
@@ -38,16 +40,18 @@ public struct RunningLog: Hashable, Sendable {
 
 /// Announces a packet log to other processes while this process writes it.
 ///
-/// The announcement is a file of one JSON object in `RuntimeFolder`: `pid`, `log`, `adapter`, `mode`,
+/// The announcement is a file in `RuntimeFolder` with one JSON object: `pid`, `log`, `adapter`, `mode`,
 /// `device`, `deviceName`.
 public final class LogAnnouncement: Sendable {
   private static let number = Atomic<Int>(0)
 
   private let file: Mutex<LockedFile?>
 
+  /// Announces a log.
+  ///
   /// - Parameters:
   ///   - path: path of an existing log.
-  ///   - origin: the source of the log's packets.
+  ///   - origin: source of the log's packets.
   /// - Throws: an error that prevents the announcement. The log itself is not affected.
   public init(of path: String, _ origin: RunningLog.Origin) throws(SystemError) {
     let folder = try RuntimeFolder.make()
@@ -69,7 +73,7 @@ public final class LogAnnouncement: Sendable {
     self.file = Mutex(file)
   }
 
-  /// Removes the announcement. Call it when the log is complete.
+  /// Removes the announcement. Call this when the log is complete.
   public func end() { file.withLock { $0 = nil } }
 
   /// Removes announcements left by killed processes.

@@ -2,13 +2,13 @@ import BLELinux
 public import BLEWire
 import ColmiRing
 
-/// A time at which the wall clock was set.
+/// Step of the wall clock.
 public struct ClockStep: Hashable, Sendable {
-  /// Time at which the step was noticed, by the wall clock after the step.
+  /// Time at which the step was detected, on the wall clock after the step.
   public let seenAt: ReceiveTime
   /// Size of the step; negative if the clock was set back.
   public let span: TimeSpan
-  /// Number of rows of each table before the step, by table name; empty if no sample followed the step.
+  /// Number of rows in each table before the step, by table name; empty if no sample followed the step.
   public package(set) var rows: [String: Int] = [:]
   /// Whether the elapsed time across the step is known. It is unknown in an imported log.
   public package(set) var isElapsedKnown = true
@@ -16,21 +16,21 @@ public struct ClockStep: Hashable, Sendable {
   package init(seenAt: ReceiveTime, span: TimeSpan) { (self.seenAt, self.span) = (seenAt, span) }
 }
 
-/// Detects steps of the wall clock and determines which timestamps come after them.
+/// Detects steps of the wall clock, and determines which timestamps were made after them.
 ///
-/// It compares the wall clock with the boot clock repeatedly, because a clock that is set and later set back
-/// shows no difference at the end.
+/// The wall clock is compared with the boot clock repeatedly. A single comparison at the end would miss a
+/// clock that was set and later set back.
 struct ClockWatch: Sendable {
   /// Both clocks at one moment, in nanoseconds.
   struct Reading: Sendable {
     var wall: Int64
     var steady: Int64
-    /// Maximum time between the two readings.
+    /// Maximum time between the two readings, in nanoseconds.
     var doubt: Int64 = 0
 
     var offset: Int64 { wall &- steady }
 
-    /// Reads both clocks, and retries if this thread was preempted in between.
+    /// Reads both clocks. Retries if the thread was preempted between the readings.
     static func now() -> Reading {
       var best = Reading(wall: 0, steady: 0, doubt: .max)
       for _ in 0..<8 where best.doubt > 20_000 {
@@ -45,8 +45,8 @@ struct ClockWatch: Sendable {
     }
   }
 
-  /// Minimum size of a step, in nanoseconds. `slew` times the elapsed time is added, because the kernel slews
-  /// a clock by at most a tenth (adjtimex(2), `tick`).
+  /// Minimum size of a step, in nanoseconds. It increases by `slew` times the elapsed time, because the
+  /// kernel slews a clock by at most a tenth (adjtimex(2), `tick`).
   static let tolerance: Int64 = 5_000_000
   private static let slew = 0.1
   static let limit = Limit(
@@ -54,18 +54,18 @@ struct ClockWatch: Sendable {
     counted: "`clockStepCount` in `session.json`")
   /// Tolerated difference between timestamps and readings, in nanoseconds.
   private static let slack: Int64 = 10_000_000
-  /// Maximum time in nanoseconds from the kernel's timestamp until this thread processes it, unless the
-  /// machine is overloaded.
+  /// Maximum delay between the kernel's timestamp and its processing by this thread, in nanoseconds, unless
+  /// the machine is overloaded.
   private static let latency: Int64 = 250_000_000
 
-  /// Steps after which no timestamp has been found yet.
+  /// Steps without a later timestamp so far.
   private struct Pending: Sendable {
     var span: Int64 = 0
-    /// Time of the reading before the steps, by the boot clock, in nanoseconds.
+    /// Time of the last reading before the steps, on the boot clock, in nanoseconds.
     var from: Int64
-    /// Time of the reading after the steps, by the boot clock, in nanoseconds.
+    /// Time of the first reading after the steps, on the boot clock, in nanoseconds.
     var to: Int64
-    /// Offset of the wall clock before the steps.
+    /// Offset of the wall clock before the steps, in nanoseconds.
     var offset: Int64
     var firstStep: Int
   }
@@ -78,17 +78,17 @@ struct ClockWatch: Sendable {
   private var pending: Pending?
   /// The last timestamp, in nanoseconds.
   private var lastStamp: Int64?
-  /// Usual distance between timestamps, in nanoseconds.
+  /// Usual time between timestamps, in nanoseconds.
   private var usual = 0.0
-  /// Time at which the sample queue was last empty, by the boot clock, in nanoseconds.
+  /// Time at which the sample queue was last empty, on the boot clock, in nanoseconds.
   private var emptied: Int64
 
   init(_ reading: Reading) { (last, emptied) = (reading, reading.steady) }
 
-  /// Whether the clock was set and no timestamp after it has been found yet.
+  /// Whether the clock was set and no later timestamp was found yet.
   var isPending: Bool { pending != nil }
 
-  /// Compares a reading of both clocks with the previous one.
+  /// Compares a reading of both clocks with the previous reading.
   mutating func look(_ reading: Reading) {
     let span = reading.offset &- last.offset
     let elapsed = Double(reading.steady &- last.steady)
@@ -108,8 +108,8 @@ struct ClockWatch: Sendable {
       ClockStep(seenAt: ReceiveTime(nanoseconds: reading.wall), span: TimeSpan(nanoseconds: span)))
   }
 
-  /// Whether to read the clocks before this timestamp is processed, because it does not closely follow the
-  /// previous one.
+  /// Returns whether to read the clocks before this timestamp is processed, because it does not closely
+  /// follow the previous timestamp.
   func isApart(_ stamp: Int64) -> Bool {
     guard let lastStamp else { return true }
     return !(0...Self.tolerance).contains(stamp &- lastStamp)
@@ -128,9 +128,12 @@ struct ClockWatch: Sendable {
   /// Records that the sample queue was empty at this reading.
   mutating func noteEmpty(_ reading: Reading) { emptied = reading.steady }
 
-  /// Finds the first of the queued timestamps, in order of arrival, that was made after the steps.
+  /// Finds the first queued timestamp that was made after the steps.
   ///
-  /// - Returns: its index; `nil` if all timestamps were made before the steps.
+  /// - Parameters:
+  ///   - stamps: queued timestamps in order of arrival.
+  ///   - now: current time on the boot clock, in nanoseconds.
+  /// - Returns: the index of the timestamp; `nil` if all timestamps were made before the steps.
   func firstAfterStep(_ stamps: [Int64], now: Int64) -> Int? {
     guard let pending else { return nil }
     var before = lastStamp
@@ -147,11 +150,11 @@ struct ClockWatch: Sendable {
       let fitsNew =
         new >= max(lastSteady, pending.from) - Self.slack && new <= now + Self.slack
       guard fitsNew else {
-        // A timestamp taken after the step was noticed cannot use the old setting.
+        // A timestamp after the detection of the step cannot use the old setting.
         if !fitsOld, old > pending.to + Self.slack { return best ?? place }
         continue
       }
-      // Deviation from the usual distance if this is the first timestamp after the steps.
+      // Deviation from the usual interval, if this is the first timestamp after the steps.
       let passed = Double(stamp &- before)
       let distance = abs(passed - Double(pending.span) - usual)
       let isBetter = !fitsOld || distance < abs(passed - usual)
@@ -162,11 +165,11 @@ struct ClockWatch: Sendable {
 
   /// Records that the next timestamp is the first one after the steps.
   ///
-  /// - Parameter rows: rows of each table, by table name.
+  /// - Parameter rows: number of rows in each table, by table name.
   mutating func begin(_ rows: @autoclosure () -> [String: Int]) {
     guard let pending else { return }
     self.pending = nil
-    // Before the first timestamp there is nothing to distinguish.
+    // Before the first timestamp, the step has no effect.
     guard lastStamp != nil else { return }
     setting.offset &+= pending.span
     lastStamp = nil

@@ -2,20 +2,20 @@ public import BLELinux
 import CBluetoothLinux
 import Glibc
 
-/// A small file that is locked while its process lives. The kernel releases the lock however the process
-/// ends, so readers can tell whether the contents are current.
+/// Small file that is locked while its process lives. The kernel releases the lock whenever the process ends,
+/// so readers can check whether the contents are current.
 public struct LockedFile: ~Copyable {
   private let descriptor: FileDescriptor
   public let path: String
 
-  /// Writes the complete file and locks it. Replaces a file of that name that a killed process left.
+  /// Writes the complete file and locks it. Replaces a file with the same name left by a killed process.
   ///
   /// Uses `flock(LOCK_EX)`, then `rename`.
   public init(creating path: String, _ octets: [UInt8]) throws(SystemError) {
     let draft = path + ".new"
     let descriptor = FileDescriptor(
       owning: try checked("open \(draft)") {
-        // SAFETY: the path is a null-terminated string for the length of the call.
+        // SAFETY: the path is a null-terminated string for the duration of the call.
         unsafe open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0o644)
       })
     try descriptor.writeAll(octets.span)
@@ -28,7 +28,7 @@ public struct LockedFile: ~Copyable {
   deinit { unsafe _ = unlink(path) }
 }
 
-/// Checks whether the process that wrote a `LockedFile` still holds it.
+/// Checks whether the process that wrote a `LockedFile` still holds the lock.
 public struct LockWatch: ~Copyable, Sendable {
   private let descriptor: FileDescriptor
 
@@ -39,7 +39,7 @@ public struct LockWatch: ~Copyable, Sendable {
       })
   }
 
-  /// Whether the process still holds the file. Uses `flock(LOCK_SH)`, which fails while the writer lives.
+  /// Whether the process still holds the lock. Uses `flock(LOCK_SH)`, which fails while the process lives.
   public var isHeld: Bool {
     guard flock(descriptor.rawValue, LOCK_SH | LOCK_NB) != 0 else {
       flock(descriptor.rawValue, LOCK_UN)
@@ -51,10 +51,10 @@ public struct LockWatch: ~Copyable, Sendable {
 
 /// Folder in which running ringtap processes announce themselves.
 ///
-/// For root it is `/run/ringtap`. For other users it is in `$XDG_RUNTIME_DIR`, or in `/tmp` if that is not
-/// set. `$RINGTAP_RUNTIME_DIR` overrides both.
+/// For root it is `/run/ringtap`. For other users it is in `$XDG_RUNTIME_DIR`, or in `/tmp` if the variable
+/// is not set. `$RINGTAP_RUNTIME_DIR` overrides these.
 public enum RuntimeFolder {
-  /// Folders that this process reads: its user's and root's.
+  /// Folders that this process reads: of its user and of root.
   public static var all: [String] {
     if let chosen { return [chosen] }
     let own = own
@@ -63,12 +63,12 @@ public enum RuntimeFolder {
 
   /// Returns the folder of this process's user, and creates it if necessary.
   ///
-  /// - Throws: EPERM if the folder belongs to another user, who could have created it in `/tmp`.
+  /// - Throws: EPERM if the folder belongs to another user. Any user can create it in `/tmp`.
   public static func make() throws(SystemError) -> String {
     let path = chosen ?? own
     try Files.createDirectory(path)
     var info = stat()
-    // SAFETY: `info` outlives the call.
+    // SAFETY: `info` exists during the call.
     try checked("stat \(path)") { unsafe lstat(path, &info) }
     guard info.st_uid == geteuid(), info.st_mode & S_IFMT == S_IFDIR else {
       throw SystemError(call: "use \(path)", number: EPERM)

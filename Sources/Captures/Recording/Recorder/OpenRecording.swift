@@ -3,11 +3,12 @@ import BLELinux
 import BLEWire
 import Synchronization
 
-/// The files of a recording, created on the first link to a suitable device and kept for all later links.
+/// Files of a recording. They are created on the first link to a suitable device, and used for all later
+/// links.
 final class OpenRecording: Sendable {
   /// The open files.
   struct Files: ~Copyable {
-    /// The report at the time when the files were created.
+    /// The report when the files were created.
     let report: SessionReport
     let begunAt: MonotonicTime
     let directory: String
@@ -15,10 +16,14 @@ final class OpenRecording: Sendable {
     let recorder: Recorder
     var announcement: LogAnnouncement?
 
-    /// Closes all files, and completes the report.
+    /// Closes all files and completes the report.
     ///
-    /// - Parameter take: enters the tables' results in the report.
-    /// - Returns: the error that kept a file from being written completely, and the directory's current path.
+    /// - Parameters:
+    ///   - report: the report to complete.
+    ///   - packets: queue of the packet log.
+    ///   - clock: clock of the loop.
+    ///   - take: copies the tables' results into the report.
+    /// - Returns: the error that prevented writing a file completely, and the directory's current path.
     consuming func finish(
       _ report: inout SessionReport, _ packets: PacketQueue, _ clock: LoopClock,
       _ take: (inout SessionReport, Recorder.Outcome) -> Void
@@ -30,7 +35,7 @@ final class OpenRecording: Sendable {
       let endedAt = clock.now()
       report.endedAt = endedAt
       let step = (endedAt - report.startedAt) - (clock.monotonic() - begunAt)
-      // Slewing, or setting the clock and setting it back, causes smaller differences.
+      // Smaller differences result from slewing, or from setting the clock and setting it back.
       let least: UInt64 = outcome.clockSteps.map { $0.count > 0 } ?? false ? 100_000_000 : 1_000_000_000
       if step.nanoseconds.magnitude > least { report.clockStepNanoseconds = step.nanoseconds }
       report.lost.packetLog = packets.dropped + outcome.lostPackets
@@ -52,6 +57,8 @@ final class OpenRecording: Sendable {
   private let failed: @Sendable () -> Void
   private let files = Mutex<Files?>(nil)
 
+  /// Prepares the files of a recording.
+  ///
   /// - Parameter failed: called if writing to disk fails.
   init(_ directory: String, _ clock: LoopClock, failed: @escaping @Sendable () -> Void) {
     self.directory = directory
@@ -59,10 +66,10 @@ final class OpenRecording: Sendable {
     self.failed = failed
   }
 
-  /// Creates the files if necessary; called for each link.
+  /// Creates the files, unless they exist. Called for each link.
   ///
   /// - Parameters:
-  ///   - report: the report as known before the first link.
+  ///   - report: the report before the first link.
   ///   - begunAt: the report's `startedAt` on the monotonic clock.
   ///   - announce: announces the packet log to other processes.
   ///   - start: creates the files.
@@ -74,7 +81,7 @@ final class OpenRecording: Sendable {
   ) async throws(HostError) {
     if let recorder = files.withLock({ $0?.recorder }) {
       await connection.addWake(recorder.wake)
-      // Signal, because the stream may already be running.
+      // Signal the writer, because the stream may already be running.
       return recorder.wake.signal()
     }
     do throws(SystemError) {
@@ -83,9 +90,9 @@ final class OpenRecording: Sendable {
       let recorder = try await clock.standing { () async throws(SystemError) in try await start(pace) }
       recorder.onFailure(failed)
       await connection.addWake(recorder.wake)
-      // Signal, because the stream may already be running.
+      // Signal the writer, because the stream may already be running.
       recorder.wake.signal()
-      // A closure cannot consume a captured value, but it can take the value out of an optional.
+      // A closure cannot consume a captured value, but can take it out of an optional.
       var made: Files? = Files(
         report: report, begunAt: begunAt, directory: directory, folder: folder, recorder: recorder,
         announcement: announce())
@@ -93,9 +100,9 @@ final class OpenRecording: Sendable {
     } catch { throw .system(error) }
   }
 
-  /// Makes the writer's thread begin a turn at once, if there are files.
+  /// Makes the writer's thread begin a turn at once, if the files were created.
   func hurry() { files.withLock { $0?.recorder }?.hurry() }
 
-  /// Returns the open files, if any were created; `nil` on later calls.
+  /// Returns the open files; `nil` if none were created, and on later calls.
   func take() -> Files? { files.withLock { $0.take() } }
 }

@@ -1,45 +1,46 @@
 public import BLELinux
 import Glibc
 
-/// An output file of whole units (rows, records), which always ends with a whole unit.
+/// Output file that consists of whole units (rows, records).
 ///
-/// Units are buffered. If the disk accepts only part of the buffer, the file is cut back to its last whole
-/// unit, so that it stays readable. Symbolic links are not followed, except for `/dev/stdout` and the like.
+/// Units are buffered. If the disk accepts only part of the buffer, the file is truncated to its last whole
+/// unit, so that it stays readable. Symbolic links are not followed, except for `/dev/stdout` and similar
+/// paths.
 public struct OutputFile: ~Copyable, Sendable {
   private static let bufferByteCount = 1 << 16
-  /// Maximum number of units in the buffer, because no row or record is shorter than 16 bytes.
+  /// Maximum number of units in the buffer. A row or record has at least 16 bytes.
   private static let bufferedUnits = bufferByteCount / 16
 
   private var output: NamedOutput
   public let path: String
-  /// Name in the folder in which it was created.
+  /// Name of the file in its folder.
   private let name: FileName
-  /// Whether to check that the path still refers to this file; `false` for devices.
+  /// Whether to check that the path still refers to this file. `false` for devices.
   private var isWatched = false
   /// Number of units written to the kernel.
   public private(set) var writtenUnits = 0
   private var buffer: [UInt8] = []
   /// End offset of each unit in the buffer.
   private var ends: [Int] = []
-  /// Number of bytes written to the kernel, including those already in the file when it was opened.
+  /// Number of bytes written to the kernel, including bytes in the file when it was opened.
   public private(set) var writtenByteCount = 0
-  /// Number of bytes that are on disk or were already in the file when it was opened.
+  /// Number of bytes on disk, including bytes in the file when it was opened.
   private var syncedByteCount = 0
   private var failure: SystemError?
-  /// Whether the file may be truncated. `false` for standard output, which other processes may share, or
-  /// which may be a file that already had content.
+  /// Whether the file may be truncated. `false` for standard output, which may be shared with other processes
+  /// or be a file with earlier content.
   private let canBeCut: Bool
 
   /// Action if the file exists.
   public enum Existing: Hashable, Sendable {
-    /// Replaces the file once the new file is finished. A device or a pipe is written in place.
+    /// Replaces the file when the new file is complete. A device or pipe is written directly.
     case replace
-    /// Throws EEXIST if the file exists, or if another file takes its name before the new file is finished. A
-    /// device or a pipe is written in place.
+    /// Throws EEXIST if the file exists, also if it is created before the new file is complete. A device or
+    /// pipe is written directly.
     case refuse
     case fail
-    /// Appends after `byteCount` bytes, and cuts off the rest. If `byteCount` is 0, a missing file is
-    /// created.
+    /// Appends after `byteCount` bytes, and removes the bytes after them. If `byteCount` is 0, a missing file
+    /// is created.
     case extend(byteCount: Int)
   }
 
@@ -55,7 +56,8 @@ public struct OutputFile: ~Copyable, Sendable {
     reserve()
   }
 
-  /// Opens standard output. If it becomes full or is closed, the output may end with part of a unit.
+  /// Opens standard output. If standard output becomes full or is closed, the output may end with part of a
+  /// unit.
   public init(toStandardOutput: Void) throws(SystemError) {
     let descriptor = FileDescriptor(
       owning: try checked("dup standard output") { fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) })
@@ -83,12 +85,12 @@ public struct OutputFile: ~Copyable, Sendable {
     }
     let descriptor = FileDescriptor(
       owning: try checked("open \(path)") {
-        // SAFETY: the path is a null-terminated string for the length of the call.
+        // SAFETY: the path is a null-terminated string for the duration of the call.
         unsafe Glibc.open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | disposition, 0o644)
       })
     guard case .extend(let byteCount) = existing else { return NamedOutput(inPlace: descriptor, path) }
     let number = descriptor.rawValue
-    // The file was truncated meanwhile: appended data would follow a hole.
+    // The file was truncated by another process. Appended data would follow a hole.
     guard lseek(number, 0, SEEK_END) >= byteCount else {
       throw SystemError(call: "continue \(path)", number: ESTALE)
     }
@@ -100,19 +102,19 @@ public struct OutputFile: ~Copyable, Sendable {
   /// Whether the buffer contains unwritten units.
   public var isPending: Bool { !ends.isEmpty }
 
-  /// Whether the kernel has bytes that a power failure could lose.
+  /// Whether bytes written to the kernel could be lost in a power failure.
   public var isUnsynced: Bool { canBeCut && failure == nil && syncedByteCount < writtenByteCount }
 
-  /// Whether the file is a pipe whose reader has closed it, so that the next write fails.
+  /// Whether the file is a pipe whose reader has closed it. The next write then fails.
   public var hasLostItsReader: Bool {
     var poll = pollfd(fd: output.descriptor.rawValue, events: 0, revents: 0)
-    // SAFETY: one entry, which outlives the call.
+    // SAFETY: there is one entry, which exists during the call.
     return unsafe Glibc.poll(&poll, 1, 0) > 0 && poll.revents & Int16(POLLERR) != 0
   }
 
   /// Appends one unit.
   ///
-  /// - Throws: ENOSPC or similar when the buffer is full and cannot be written; every later call throws the
+  /// - Throws: ENOSPC or similar when the buffer is full and cannot be written. All later calls throw the
   ///   same error.
   public mutating func append(_ unit: (inout [UInt8]) -> Void) throws(SystemError) {
     if let failure { throw failure }
@@ -124,7 +126,7 @@ public struct OutputFile: ~Copyable, Sendable {
   /// Appends one encoded unit.
   public mutating func append(_ unit: [UInt8]) throws(SystemError) { try append { $0 += unit } }
 
-  /// Writes everything to the kernel.
+  /// Writes all buffered units to the kernel.
   public mutating func flush() throws(SystemError) {
     if let failure { throw failure }
     var sent = 0
@@ -144,11 +146,11 @@ public struct OutputFile: ~Copyable, Sendable {
     if let failure { throw failure }
   }
 
-  /// Waits until the written data is on disk. Call `flush` before.
+  /// Waits until the written data is on disk. Call `flush` first.
   ///
-  /// Uses `fdatasync`. Returns at once for a file that is not on a disk (a device, a pipe).
+  /// Uses `fdatasync`. Returns at once for a device or pipe.
   ///
-  /// - Throws: EIO or similar; every later call throws the same error.
+  /// - Throws: EIO or similar. All later calls throw the same error.
   public mutating func sync() throws(SystemError) {
     guard isUnsynced else { return }
     let number = output.descriptor.rawValue
@@ -161,9 +163,9 @@ public struct OutputFile: ~Copyable, Sendable {
     syncedByteCount = writtenByteCount
   }
 
-  /// Writes all bytes in the kernel to disk, but not the file's length. Call it on all files before `sync` on
-  /// any of them, because a `sync` may commit the lengths of all. Call it also on a new file: after a power
-  /// failure, the file then either has its header or does not exist.
+  /// Writes the kernel's data of the file to disk, but not the file's length. Call this on all files before
+  /// `sync` on any of them, because a `sync` may commit the lengths of all files. Call it also on a new file;
+  /// after a power failure, the file then either has its header or does not exist.
   package mutating func writeOut(_ extent: WritingOut) throws(SystemError) {
     guard failure == nil, canBeCut else { return }
     do throws(SystemError) { try output.descriptor.writeOut(extent) } catch {
@@ -172,8 +174,8 @@ public struct OutputFile: ~Copyable, Sendable {
     }
   }
 
-  /// Replaces the whole content with `octets`, in place. The file's blocks are reused, so a file that was
-  /// created large enough can be rewritten on a full disk.
+  /// Replaces the content in place. The file's blocks are reused, so a file that was created large enough can
+  /// be rewritten on a full disk.
   public mutating func replace(with octets: Span<UInt8>) throws(SystemError) {
     let number = output.descriptor.rawValue
     try output.descriptor.appendsAlways(false)
@@ -181,7 +183,7 @@ public struct OutputFile: ~Copyable, Sendable {
     try output.descriptor.writeAll(octets)
     try checked("ftruncate \(path)") { ftruncate(number, off_t(octets.count)) }
   }
-  /// Writes everything to disk, and renames a replacement file to its final name. Nothing can be appended
+  /// Writes all data to disk, and renames a replacement file to its final name. Nothing can be appended
   /// afterwards.
   public mutating func finish() throws(SystemError) {
     try flush()
@@ -195,13 +197,16 @@ public struct OutputFile: ~Copyable, Sendable {
 extension OutputFile {
   /// Creates a new file in an open folder, and watches it.
   ///
-  /// - Parameter path: path of the file in messages.
+  /// - Parameters:
+  ///   - name: name of the file.
+  ///   - folder: the folder.
+  ///   - path: path of the file for messages.
   package init(creating name: String, in folder: OpenFolder, _ path: String) throws(SystemError) {
     let descriptor: FileDescriptor
     do throws(SystemError) { descriptor = try folder.create(name) } catch {
       throw SystemError(call: "open \(path)", number: error.number)
     }
-    // Appending avoids a hole if the file is cut.
+    // `O_APPEND` avoids a hole if the file is truncated.
     try descriptor.appendsAlways(true)
     output = NamedOutput(inPlace: descriptor, path)
     (self.path, self.name, canBeCut) = (path, FileName(name), true)
@@ -209,7 +214,7 @@ extension OutputFile {
     watch(in: folder)
   }
 
-  /// Creates a new log at a path chosen by the user, and watches it. A device or a pipe is written in place.
+  /// Creates a new log at a path chosen by the user, and watches it. A device or pipe is written directly.
   package static func log(_ path: String, in folder: OpenFolder) throws(SystemError) -> OutputFile {
     if Files.exists(path), !Files.isOccupied(path) {
       return try OutputFile(creating: path, ifExists: .refuse)
@@ -217,26 +222,26 @@ extension OutputFile {
     return try OutputFile(creating: Files.name(of: path), in: folder, path)
   }
 
-  /// Enables `isGone` if this is a file on a file system with distinct inode numbers.
+  /// Enables `isGone`, if the file is on a file system with distinct inode numbers.
   package mutating func watch(in folder: OpenFolder) {
     isWatched = folder.holds(name, output.descriptor)
   }
 
-  /// Whether the file was removed, replaced, moved out of the folder, or cut, so that the written data is
-  /// lost.
+  /// Returns whether the file was removed, replaced, moved out of the folder or truncated, so that the
+  /// written data is lost.
   package func isGone(from folder: OpenFolder) -> Bool {
     isWatched && (isCut || !folder.holds(name, output.descriptor))
   }
 
-  /// Whether the file is shorter than the data written to it.
+  /// Whether the file is shorter than the written data.
   package var isCut: Bool { isWatched && output.descriptor.isShorter(than: writtenByteCount) }
 
-  /// The error to report if `isGone`.
+  /// Error to report if `isGone`.
   package var goneError: SystemError { isCut ? .cut(path) : .removed(path) }
 
   /// Replaces the file with a new one that is on disk, so that a power failure leaves either the old or the
-  /// new file. If there is no room for both, the old file is rewritten as by `replace(with:)`. A file that
-  /// was removed from its folder is created again.
+  /// new file. If the disk has no room for both, the old file is rewritten in place (`replace(with:)`). A
+  /// file that was removed from its folder is created again.
   package mutating func replace(
     with octets: Span<UInt8>, in folder: OpenFolder
   ) throws(SystemError) {

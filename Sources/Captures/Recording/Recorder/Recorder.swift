@@ -6,30 +6,29 @@ import Synchronization
 
 /// Writes the tables and the packet log of a recording on its own thread.
 ///
-/// The receive thread only fills two bounded queues. A `SampleTables` type defines the samples and their
-/// tables.
+/// The receive thread only fills two bounded queues. A `SampleTables` type defines the samples and tables.
 package final class Recorder: Sendable {
   /// Result of writing the files.
   package struct Outcome: Sendable {
     /// Number of rows of each table.
     package var rows: [Int] = []
-    /// Number of samples without a reading, by table index; `nil` if a table does not record dropouts. Can be
+    /// Number of samples without a reading, by table index; `nil` if a table does not record dropouts. May be
     /// shorter than the list of tables.
     var dropouts: [Int?] = []
-    /// Number of restarts of the sensor's counters, by table index; `nil` if a table has no counters. Can be
+    /// Number of restarts of the sensor's counters, by table index; `nil` if a table has no counters. May be
     /// shorter than the list of tables.
     var restarts: [Int?] = []
-    /// Findings about the sensor's clock.
+    /// Summary of the sensor's clock.
     var ticks: TickReport?
     /// Index of the table of ticks in `rows`.
     var tickTable: Int?
-    /// Samples without a row.
+    /// Numbers of samples without a row.
     var account = TableAccount()
     /// Number of samples lost because writing to disk failed.
     package var lostSamples = 0
     /// Number of packets lost because writing to disk failed.
     var lostPackets = 0
-    /// Steps of the wall clock, if it was watched.
+    /// Observed steps of the wall clock; `nil` if the clock was not watched.
     var clockSteps: ClockWatch?
     package var failure: SystemError?
     /// Files that were removed during the recording.
@@ -39,7 +38,7 @@ package final class Recorder: Sendable {
   /// Whether the source waits for the writer.
   package enum Pace: Hashable, Sendable { case held, free }
 
-  /// Size of the packet queue, in bytes: about 6 s of the fastest ring stream.
+  /// Size of the packet queue in bytes: about 6 s of a ring's fastest stream.
   static let packetQueueByteCount = 1 << 20
 
   private let writer: WriterThread<Outcome>
@@ -59,12 +58,12 @@ package final class Recorder: Sendable {
   /// Creates the files and starts the writer.
   ///
   /// - Parameters:
-  ///   - directory: path of an existing folder.
-  ///   - samples: queue that the receive thread fills.
+  ///   - directory: path of the folder, which must exist.
+  ///   - samples: sample queue, filled by the receive thread.
   ///   - tableFormat: file format of the tables.
-  ///   - packets: queue that a `PacketTap` fills; `nil` for no packet log.
+  ///   - packets: packet queue, filled by a `PacketTap`; `nil` for no packet log.
   ///   - pace: `.held` if the source waits until the queues are empty, as a replayed log does.
-  ///   - live: watcher of the recording, if any.
+  ///   - live: watcher of the recording; `nil` for none.
   ///   - syncInterval: maximum age of data not yet on disk: at least a second, and for arrays at most 25 s.
   ///   - onRemoval: called on the writer's thread if files were removed.
   package static func start<Tables: SampleTables>(
@@ -86,7 +85,7 @@ package final class Recorder: Sendable {
     return recorder
   }
 
-  /// Stops virtual time while `hasWork` returns true. A link can wake the writer only once its stream runs;
+  /// Stops virtual time while `hasWork` returns true. A link can wake the writer only when its stream runs;
   /// for earlier samples, the clock wakes it.
   func hold(_ clock: LoopClock, while hasWork: @escaping @Sendable () -> Bool) {
     clock.hold { [weak wake] in
@@ -116,7 +115,7 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   var files: RecordingFiles
   let gathers: Bool
   let syncInterval: Duration
-  /// The clock setting that the tables use.
+  /// Clock setting used by the tables.
   private var setting = ClockSetting()
   private var clock = ClockWatch(.now())
 
@@ -147,7 +146,7 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
 
   mutating func drain(_ extent: WriterTurn, now: MonotonicTime) {
     files.live?.beginTurn()
-    // The wall clock is not watched if virtual time stands still or a log is replayed: timestamps then come
+    // The wall clock is not watched if virtual time is stopped or a log is replayed. The timestamps then come
     // from another clock.
     if gathers { drainWatched() } else { while let sample = samples.pop() { append(sample) } }
     // Inform the watcher before writing to disk, which may block this thread.
@@ -160,8 +159,8 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
     files.live?.take(sample: sample)
   }
 
-  /// Appends the queued samples and watches the wall clock. The clock is read again before a timestamp that
-  /// does not closely follow the previous one: any step between the two has happened by then.
+  /// Appends the queued samples and watches the wall clock. The clocks are read again before a timestamp that
+  /// does not closely follow the previous timestamp, so that a step between the two is detected.
   private mutating func drainWatched() {
     clock.look(.now())
     while let sample = samples.pop() {
@@ -177,8 +176,7 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
     append(sample)
   }
 
-  /// Appends all queued samples after the clock was set. Their timestamps show between which samples this
-  /// happened.
+  /// Appends all queued samples after the clock was set. Their timestamps show where the step is.
   private mutating func drainAroundStep(_ first: Tables.Sample) {
     var waiting = [first]
     while let sample = samples.pop() { waiting.append(sample) }

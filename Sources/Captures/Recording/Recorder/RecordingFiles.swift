@@ -2,21 +2,23 @@ import BLEHost
 package import BLELinux
 import BLEWire
 
-/// The open files of a recording. After the first failure, rows and packets are only counted as lost.
+/// Open files of a recording. After the first failure, rows and packets are only counted as lost.
 package struct RecordingFiles: ~Copyable {
   private let folder: OpenFolder
   private let tables: [TableFile]
   private var index: ColumnIndex?
-  /// The packet log, if there is one.
+  /// Packet log; `nil` if there is none.
   private let log: LogWriter?
-  /// Watcher of the recording, if any.
+  /// Watcher of the recording; `nil` if there is none.
   let live: (any RecordingWatcher)?
   private var failure: SystemError?
-  /// Files that were found to be removed, with the time.
+  /// Files that were removed, with the time of detection.
   private var gone: [RemovedFile] = []
-  /// Removed files not yet reported.
+  /// Removed files that were not reported yet.
   private var news: [RemovedFile] = []
 
+  /// Creates the files.
+  ///
   /// - Parameters:
   ///   - tableFormat: file format of the tables.
   ///   - format: format of the packet log; `nil` for none.
@@ -45,8 +47,8 @@ package struct RecordingFiles: ~Copyable {
     return try LogWriter(file, in: folder, as: format, of: .links, watcher: live)
   }
 
-  /// Whether data is waiting for a flush or a sync. Like `flush`, it must not allocate, because it is first
-  /// called when a stream pauses.
+  /// Whether data is waiting for a flush or sync. This must not allocate, because it is first called when a
+  /// stream pauses.
   var isPending: Bool {
     guard failure == nil else { return false }
     if let log, log.isPending || log.isHolding { return true }
@@ -54,7 +56,7 @@ package struct RecordingFiles: ~Copyable {
     return false
   }
 
-  /// Number of rows of each sample table, by table name.
+  /// Number of rows in each sample table, by table name.
   package var rowsOfSamples: [String: Int] {
     var rows: [String: Int] = [:]
     for table in tables where table.table.content == .samples { rows[table.table.name] = table.rowsTaken }
@@ -94,7 +96,7 @@ package struct RecordingFiles: ~Copyable {
     } catch { fail(error) }
   }
 
-  /// Sets the columns of a table that was created without any, before its first row.
+  /// Sets the columns of a table that was created without columns. Call this before its first row.
   mutating func open(_ table: Int, with columns: [RecordedColumn]) {
     guard failure == nil else { return }
     do throws(SystemError) {
@@ -110,7 +112,7 @@ package struct RecordingFiles: ~Copyable {
     noteLogFailure()
   }
 
-  /// Writes the packets that are due into the packet log.
+  /// Writes the due packets to the packet log.
   mutating func writePackets(_ occasion: PacketOrder.Occasion) {
     log?.write(occasion)
     noteLogFailure()
@@ -119,7 +121,7 @@ package struct RecordingFiles: ~Copyable {
   package mutating func flush() {
     guard failure == nil else { return }
     do throws(SystemError) {
-      // Iterates over indices: in unoptimised builds, each step of `for table in tables` allocates.
+      // Iterates over indices, because `for table in tables` allocates on each step in unoptimised builds.
       for place in tables.indices { try tables[place].flush() }
     } catch { return fail(error) }
     log?.flush()
@@ -128,9 +130,9 @@ package struct RecordingFiles: ~Copyable {
 
   /// Waits until the written data is on disk.
   ///
-  /// The bytes of all files are written first. Then the log is synced, which makes ext4 commit the lengths of
-  /// all files. So no length reaches the disk before the bytes, and no array's header before its length. One
-  /// commit suffices for all files.
+  /// First, the bytes of all files are written. Then the log is synced, which makes ext4 commit the lengths
+  /// of all files. No length therefore reaches the disk before the bytes, and no array's header before its
+  /// length. One commit is sufficient for all files.
   package mutating func sync() {
     guard failure == nil else { return }
     do throws(SystemError) {
@@ -163,7 +165,7 @@ package struct RecordingFiles: ~Copyable {
     news.append(file)
   }
 
-  /// Returns the files found to be removed since the last call; `nil` if nothing changed.
+  /// Returns the files whose removal was detected since the last call; `nil` if there are none.
   mutating func takeRemoval() -> FileRemoval? {
     if news.isEmpty { return nil }
     defer { news = [] }
@@ -171,20 +173,20 @@ package struct RecordingFiles: ~Copyable {
     return FileRemoval(files: news, leaves: hasOthers ? .others : .nothing)
   }
 
-  /// Ends the recording, and completes the index if there is one.
+  /// Ends the recording, and completes the index of a recording in arrays.
   ///
   /// - Parameter rate: rows per second of the table of ticks.
   package mutating func end(rate: Double?) {
     guard index != nil else { return }
     flush()
-    // The index states the number of rows, so they must be on disk first.
+    // The index contains the number of rows, so the rows must be on disk first.
     sync()
     do throws(SystemError) { try index?.write(tables, isComplete: true, rate: rate, in: folder) } catch {
       if failure == nil { fail(error) }
     }
   }
 
-  /// Flushes the other files after a failure, because a full disk may have room for a small remainder.
+  /// Flushes the other files after a failure. A full disk may have room for their last rows.
   private mutating func fail(_ error: SystemError) {
     failure = error
     for table in tables { try? table.flush() }

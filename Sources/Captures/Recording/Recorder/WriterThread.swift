@@ -2,39 +2,38 @@ import BLELinux
 import BLEWire
 import Synchronization
 
-/// The work of a writer's thread: emptying queues into files.
+/// Work of a writer's thread: it empties queues into files.
 protocol WriterJob: ~Copyable, SendableMetatype {
   /// Result of writing the files.
   associatedtype Outcome: Sendable
 
   /// Whether the queues are empty.
   var isIdle: Bool { get }
-  /// Whether data remains to be flushed or synced.
+  /// Whether data must still be flushed or synced.
   var isPending: Bool { get }
-  /// Whether records are held back until a later turn although the file has a live reader. The next turn then
+  /// Whether records are held until a later turn although the file has a live reader. The next turn then
   /// follows soon.
   var isHolding: Bool { get }
   /// Whether each turn ends with a flush, because the file has a live reader.
   var isLive: Bool { get }
-  /// Whether the thread may let the queues fill for a moment before it empties them. It then wakes by itself
-  /// a few times a second while data arrives. It must be woken after a long pause or when a queue is
-  /// filling up.
+  /// Whether the queues may fill for a moment before the thread empties them. The thread then polls a few
+  /// times a second while data arrives. It must be woken after a long pause, and when a queue is filling up.
   var gathers: Bool { get }
-  /// Time for which the queues may fill, in milliseconds: 250 unless a watcher wants samples sooner.
+  /// Time for which the queues may fill, in milliseconds. The default is 250; a watcher may require less.
   var gatherMilliseconds: Int { get }
-  /// Maximum age of data not yet on disk.
+  /// Maximum age of data that is not on disk yet.
   var syncInterval: Duration { get }
   /// Result of writing the files; valid after `end`.
   var outcome: Outcome { get }
 
-  /// Empties the queues. With `.some`, it may leave a remainder for the next turn, so that a fast source does
-  /// not delay the flush.
+  /// Empties the queues. With `.some`, data may remain for the next turn, so that a fast source does not
+  /// delay the flush.
   mutating func drain(_ extent: WriterTurn, now: MonotonicTime)
-  /// Writes everything to the kernel.
+  /// Writes all data to the kernel.
   mutating func flush()
-  /// Syncs everything to disk.
+  /// Writes all data to disk.
   mutating func sync()
-  /// Checks whether the files still exist. Called once a second, and at the end.
+  /// Checks whether the files still exist. Called once a second and at the end.
   mutating func look()
   /// Ends a turn. The job reports failures here.
   mutating func endTurn()
@@ -53,21 +52,23 @@ extension WriterJob where Self: ~Copyable {
 /// Part of the queues that a turn empties.
 enum WriterTurn: Hashable, Sendable { case some, all }
 
-/// A thread that writes files, so that the receive thread only fills bounded queues.
+/// Thread that writes files, so that the receive thread only fills bounded queues.
 ///
-/// It sleeps without a timer while the queues are empty, and preempts no thread when it wakes. Data is in the
-/// kernel within half a second, where it survives the end of the process. It is on disk within a second,
-/// where it survives a power failure, unless the job sets a longer interval (`Recorder`, `--sync-interval`).
-/// To meet this limit, a sync starts early: by twice the duration of the last sync, plus the 100 ms that a
-/// packet may wait (`PacketOrder`). If a sync takes more than a quarter of the interval, data reaches the
-/// disk late.
+/// The thread sleeps without a timer while the queues are empty, and preempts no other thread when it wakes.
+/// Data is in the kernel within half a second, and then survives the end of the process. Data is on disk
+/// within a second, unless the job sets a longer interval (`Recorder`, `--sync-interval`), and then survives
+/// a power failure. To meet this limit, a sync starts early, by twice the duration of the last sync plus the
+/// 100 ms that a packet may wait (`PacketOrder`). If a sync takes more than a quarter of the interval, data
+/// reaches the disk late.
 final class WriterThread<Outcome: Sendable>: Sendable {
   /// Signal this event after filling a queue.
   let wake: WakeEvent
   private let isStopping = Atomic<Bool>(false)
   private let outcome = OneShot<Outcome>()
 
-  /// - Parameter isUrgent: whether a queue must be emptied at once, because it is filling up.
+  /// Creates the thread's state. `start` starts the thread.
+  ///
+  /// - Parameter isUrgent: returns whether a queue must be emptied at once, because it is filling up.
   init(urgent isUrgent: @escaping @Sendable () -> Bool = { false }) throws(SystemError) {
     wake = try WakeEvent(urgent: isUrgent)
   }
@@ -75,8 +76,8 @@ final class WriterThread<Outcome: Sendable>: Sendable {
   /// Starts the thread, and returns when the files are open.
   ///
   /// - Parameters:
-  ///   - failure: converts an error if the thread could not be started.
-  ///   - open: opens the files, on the thread.
+  ///   - failure: converts the error of starting the thread.
+  ///   - open: opens the files; called on the thread.
   func start<Job: WriterJob & ~Copyable, Failure: Error>(
     named name: String, orThrow failure: (SystemError) -> Failure,
     _ open: @escaping @Sendable () throws(Failure) -> Job
@@ -113,10 +114,10 @@ final class WriterThread<Outcome: Sendable>: Sendable {
     var lastFlush = SystemClock.monotonic()
     var (lastSync, lastLook) = (lastFlush, lastFlush)
     var syncTime = Duration.zero
-    // Time for which the queues were empty, in milliseconds.
+    // Time for which the queues have been empty, in milliseconds.
     var quiet = 0
     while true {
-      // Read this first: data queued before the stop is drained below.
+      // Read this first, so that data queued before the stop is drained below.
       let isLast = isStopping.load(ordering: .sequentiallyConsistent)
       let now = SystemClock.monotonic()
       let hadNothing = job.isIdle
@@ -141,8 +142,8 @@ final class WriterThread<Outcome: Sendable>: Sendable {
       }
       job.endTurn()
       if isLast { return }
-      // While data arrives, even with short pauses, the thread polls, so that the threads that fill the
-      // queues need no system call to wake it.
+      // While data arrives, even with short pauses, the thread polls. The threads that fill the queues then
+      // need no system call to wake it.
       let moment = job.gatherMilliseconds
       quiet = hadNothing ? min(quiet + moment, WriterPeriod.gather) : 0
       let isQuiet = quiet >= WriterPeriod.gather
@@ -162,19 +163,19 @@ final class WriterThread<Outcome: Sendable>: Sendable {
 }
 
 enum WriterPeriod {
-  /// Time for which the queues may fill, in milliseconds: half of the flush period, which limits what a
-  /// killed process loses, and a thirtieth of the time in which a ring's fastest stream fills a capture's
-  /// queues. A shorter time interrupts the receive thread more often without a benefit.
+  /// Time for which the queues may fill, in milliseconds. It is half of the flush period, which limits the
+  /// loss if the process is killed, and a thirtieth of the time in which a ring's fastest stream fills the
+  /// queues. A shorter time would interrupt the receive thread more often without a benefit.
   static let gather = 250
   /// Time between flushes, in milliseconds.
   static let flush = 500
-  /// Time in milliseconds that a packet waits for an earlier one if the log has a live reader.
+  /// Maximum time in milliseconds that a packet waits for an earlier packet if the log has a live reader.
   static let hold = 20
-  /// Time in milliseconds that a packet waits to be sorted.
+  /// Maximum time in milliseconds that a packet waits to be sorted.
   static let packet = 100
   static let look = Duration.seconds(1)
 
-  /// Milliseconds until `time`, rounded up and at most `limit`.
+  /// Returns the milliseconds until `time`, rounded up and at most `limit`.
   static func until(_ time: MonotonicTime?, atMost limit: Int) -> Int {
     guard let time else { return limit }
     let rest = TimeSpan(from: SystemClock.monotonic().nanoseconds, to: time.nanoseconds).nanoseconds

@@ -4,9 +4,10 @@ import BLEWire
 import Glibc
 import JSONText
 
-/// The folder of one capture, with its `session.json`.
+/// Folder of one capture, with its `session.json`.
 package struct CaptureDirectory: ~Copyable {
-  /// Space reserved for `session.json` at the start, in bytes, so that it can be completed on a full disk.
+  /// Space reserved for `session.json` at the start, in bytes. It allows the file to be completed on a full
+  /// disk.
   private static let reservedByteCount = 8192
 
   private static let fileName = "session.json"
@@ -15,7 +16,7 @@ package struct CaptureDirectory: ~Copyable {
   private let folder: OpenFolder
   private var session: OutputFile
 
-  /// Fails if the folder contains a capture; captures are never overwritten. Call it before starting a
+  /// Checks that the folder contains no capture. Captures are never overwritten. Call this before starting a
   /// stream.
   ///
   /// - Throws: EEXIST if the folder contains a capture.
@@ -27,7 +28,7 @@ package struct CaptureDirectory: ~Copyable {
 
   /// Creates the folder and a first `session.json`.
   ///
-  /// - Throws: EEXIST if the folder contains a capture; captures are never overwritten.
+  /// - Throws: EEXIST if the folder contains a capture. Captures are never overwritten.
   package init(creating path: String, _ report: SessionReport) throws(SystemError) {
     try Files.createDirectory(path)
     let folder = try OpenFolder(path)
@@ -42,9 +43,9 @@ package struct CaptureDirectory: ~Copyable {
   /// Current path of the folder; `nil` if it was removed.
   var place: String? { folder.place(openedAs: path) }
 
-  /// Completes `session.json`, even if the folder was moved, and creates it again if it was removed. On a
-  /// full disk, it is rewritten in place and may omit its lists, whose size is unlimited; it still contains
-  /// their counts.
+  /// Completes `session.json`, even if the folder was moved. If the file was removed, it is created again. On
+  /// a full disk, it is rewritten in place and may omit its lists of unlimited size, but still contains their
+  /// counts.
   package mutating func finish(_ report: SessionReport) throws(SystemError) {
     do throws(SystemError) {
       try session.replace(with: Self.text(report, paddedTo: 0).span, in: folder)

@@ -2,30 +2,31 @@ import BLEWire
 package import JSONText
 
 extension SessionReport {
-  /// Data lost before it reached the tables. Each loss is counted in exactly one place.
+  /// Numbers of data lost before it reached the tables. Each loss is counted in exactly one place.
   public struct Loss: Hashable, Sendable {
-    /// A place of loss. The raw value is its key in JSON.
+    /// Place of a loss. The raw value is its key in JSON.
     public enum Place: String, CaseIterable, Sendable {
-      /// The kernel's receive queue was full. All PDUs of the bearer count, not only samples.
+      /// The kernel's receive queue was full. All PDUs of the bearer are counted, not only samples.
       case kernelQueue
-      /// The queue between receive thread and writer was full.
+      /// The queue between the receive thread and the writer was full.
       case sampleQueue
-      /// The queue of the packet log was full, writing to disk failed, or the file was removed. Counts
-      /// packets missing from the log, not samples. For an imported log, counts the packets that its writer
-      /// lost.
+      /// Packets are missing in the packet log: its queue was full, writing to disk failed, or the file was
+      /// removed. Packets are counted, not samples. For an imported log, this is the number of packets that
+      /// its writer lost.
       case packetLog
-      /// Writing rows to disk failed, or their file was removed. A ring's sample is one row; a strap's value
-      /// is one row of `heart_rate`, and one row of `rr_intervals` for each interval.
+      /// Writing rows to disk failed, or their file was removed. A ring's sample is one row. A strap's
+      /// measurement is one row of `heart_rate`, plus one row of `rr_intervals` per interval.
       case disk
-      /// Notifications that a log's writer truncated.
+      /// Notifications that the log's writer truncated.
       case cut
-      /// Samples missing according to the sensor's own clock: by frame times for a Polar sensor; by ticks for
-      /// a ring, where each tick has a sample of each kind. Times without a link do not count.
+      /// Samples missing according to the sensor's own clock. For a Polar sensor, they are found from frame
+      /// times; for a ring, from ticks, each of which has a sample of each kind. Periods without a link are
+      /// not counted.
       case missing
-      /// Notifications that arrived too late to be put in order.
+      /// Notifications that arrived too late to be sorted.
       case late
-      /// Notifications that fit no table, because they belong to another simultaneous stream or their scale
-      /// is unknown.
+      /// Notifications that belong to no table: from another stream at the same time, or with an unknown
+      /// scale.
       case unplaced
       /// Notifications and ATT PDUs with an invalid format.
       case malformed
@@ -85,7 +86,7 @@ extension SessionReport.Loss.Place {
     }
   }
 
-  /// Text for a number of losses.
+  /// Returns the text for a number of losses.
   fileprivate func text(_ count: Int, _ ledger: Ledger) -> String {
     switch self {
     case .kernelQueue: return "\(count) in the kernel queue"
@@ -103,18 +104,19 @@ extension SessionReport.Loss.Place {
   }
 }
 
-/// Received data, losses, and whether losses can be detected. It provides the text that every command shows.
+/// Numbers of received and lost data, and whether losses can be detected. All commands show its text.
 package struct Ledger: Hashable, Sendable {
   /// Number of notifications received.
   package var received = 0
   package var loss = SessionReport.Loss()
   /// Number of notifications received twice and recorded once.
   package var repeated = 0
-  /// Whether the sensor's samples have numbers or times. Without them, losses before this machine cannot be
+  /// Whether the sensor's samples have numbers or times. If not, losses before this machine cannot be
   /// detected.
   package var isNumbered = false
   package var isImported = false
-  /// Whether the number of samples missing according to the sensor's clock is known: older captures lack it.
+  /// Whether the number of samples missing according to the sensor's clock is known. Older captures do not
+  /// contain it.
   package var knowsMissing = true
 
   package init() {}
@@ -125,7 +127,9 @@ package struct Ledger: Hashable, Sendable {
     isImported = report.origin != nil
   }
 
-  /// - Parameter session: a `session.json`. Members missing in an older format count as 0.
+  /// Reads the counts of a capture.
+  ///
+  /// - Parameter session: contents of `session.json`. Members that an older format lacks count as 0.
   package init(_ session: JSONDocument) {
     func count(_ document: JSONDocument?) -> Int { max(0, document?.integer() ?? 0) }
     received = count(session["received"])
@@ -145,7 +149,7 @@ package struct Ledger: Hashable, Sendable {
     left.isImported = left.isImported || right.isImported
   }
 
-  /// Encodes the members `received`, `repeated`, `numbered` and `lost` of `session.json`.
+  /// Writes the members `received`, `repeated`, `numbered` and `lost` of `session.json`.
   package func encode(into line: inout JSONLine) {
     line.member("received", received)
     line.member("repeated", repeated)
@@ -153,12 +157,12 @@ package struct Ledger: Hashable, Sendable {
     line.member("lost") { line in loss.encode(into: &line) }
   }
 
-  /// A line about losses, and another if notifications were received twice.
+  /// A line about losses, and a second line if notifications were received twice.
   package var lines: [String] {
     repeated > 0 ? [line, "\(repeated) repeated: received twice, recorded once"] : [line]
   }
 
-  /// A line about losses. The count is a minimum if the sensor's clock shows only some of the missing
+  /// A line about losses. The number is a minimum if the sensor's clock shows only some of the missing
   /// samples.
   ///
   /// `0 lost of 300`, `15 lost of 30: 15 cut by the log's writer`, or, if the sensor does not number its
@@ -174,7 +178,7 @@ package struct Ledger: Hashable, Sendable {
     guard loss.missing > 0 else {
       return "\(total) lost of \(received + loss.kernelQueue): " + parts.joined(separator: ", ")
     }
-    // Samples missing according to the sensor's clock are not part of the received notifications.
+    // Samples missing according to the sensor's clock are not among the received notifications.
     return "\(total) lost\(isNumbered ? "" : " or more") (\(counted(received, "notification")) received): "
       + parts.joined(separator: ", ") + (isNumbered ? "" : "; how many more it sent is not known")
   }

@@ -2,8 +2,8 @@ package import BLEHost
 public import BLEWire
 package import JSONText
 
-/// The member `connection` of `session.json`: requested parameters, current parameters, and changes with
-/// their times. Parameters that the kernel does not report are omitted.
+/// Writes the member `connection` of `session.json`: requested parameters, current parameters, and changes
+/// with their times. Parameters that the kernel does not report are omitted.
 extension SessionReport {
   func encodeConnection(_ line: inout JSONLine) {
     line.member("connection") { line in
@@ -48,7 +48,7 @@ extension SessionReport {
 }
 
 extension SessionReport {
-  /// Whether samples of a bonded device may have been received over an unencrypted link.
+  /// Whether samples of a bonded device may have been received on an unencrypted link.
   package var hasUnencryptedBond: Bool {
     changes.contains {
       if case .security(let security) = $0.value { security.isBonded && !security.isEncrypted } else { false }
@@ -57,8 +57,10 @@ extension SessionReport {
 }
 
 extension LinkSecurity {
-  /// - Parameter document: an object of `session.json`'s `connection`; the result is `nil` if it has no
-  ///   `encrypted`.
+  /// Reads an encryption state.
+  ///
+  /// - Parameter document: an object of the member `connection` in `session.json`.
+  /// - Returns: `nil` if the object has no `encrypted`.
   package init?(_ document: JSONDocument) {
     guard let isEncrypted = document["encrypted"]?.flag else { return nil }
     self.init(isEncrypted: isEncrypted, isBonded: document["bonded"]?.flag ?? false)
@@ -67,7 +69,7 @@ extension LinkSecurity {
     isSecureConnections = document["secureConnections"]?.flag
   }
 
-  /// Distinct encryption states in `session.json`, in order. Empty if the file does not mention encryption.
+  /// Returns the distinct encryption states in `session.json`, in order; empty if the file contains none.
   package static func all(in session: JSONDocument?) -> [LinkSecurity] {
     let connection = session?["connection"]
     let objects = (connection?["changes"]?.array ?? []) + [connection?["inForce"]].compactMap(\.self)
@@ -91,7 +93,7 @@ extension LinkChange {
 }
 
 extension LEPHY {
-  /// Name of the PHY as an argument of `--phy`.
+  /// Name of the PHY in arguments of `--phy`.
   public var name: String {
     switch self {
     case .le1M: "1m"

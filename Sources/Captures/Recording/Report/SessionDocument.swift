@@ -3,14 +3,14 @@ package import JSONText
 
 /// Reads the `session.json` of a capture.
 package enum SessionDocument {
-  /// Maximum size in bytes.
+  /// Maximum size of the file, in bytes.
   private static let limit = 1 << 23
 
   /// Reason why the file cannot be read.
   package enum Problem: Error, CustomStringConvertible {
     case file(SystemError)
     case content(JSONDocument.Failure)
-    /// Valid JSON, but not written by a recording.
+    /// Valid JSON that was not written by a recording.
     case form(String)
     /// Written by a later version of ringtap.
     case laterFormat(Int)
@@ -27,12 +27,12 @@ package enum SessionDocument {
     }
   }
 
-  /// Whether no file has this name, not even a dangling link.
+  /// Returns whether the directory has no file of this name, not even a dangling link.
   package static func isMissing(in directory: String) -> Bool {
     !Files.names(in: directory).contains("session.json")
   }
 
-  /// Reason why a document does not state the losses; `nil` if it does.
+  /// Returns the reason why the losses of a capture are unknown; `nil` if the document contains them.
   package static func unknownLoss(_ document: JSONDocument) -> String? {
     guard document["received"] != nil, document["lost"] != nil else {
       return "session.json does not record it"
@@ -43,7 +43,8 @@ package enum SessionDocument {
     return Ledger(document).knowsMissing ? nil : "session.json has an older format"
   }
 
-  /// Describes the damage of an existing document; `nil` if the document is missing or readable.
+  /// Returns a description of the damage of an existing document; `nil` if the document is missing or
+  /// readable.
   package static func damage(in directory: String) -> String? {
     guard !isMissing(in: directory) else { return nil }
     do throws(Problem) {
@@ -64,14 +65,14 @@ package enum SessionDocument {
     return document
   }
 
-  /// Counts that may be absent, but must be numbers if present.
+  /// Optional members that must be numbers.
   private static let counts = ["received", "malformed", "repeated", "gapCount", "links"]
 
   private static func check(_ document: JSONDocument) throws(Problem) {
     guard case .object(let members) = document, !members.isEmpty else {
       throw .form("it is not a JSON object with members")
     }
-    // A document of format 1 has no version number. Its tables of heart rates are the same.
+    // A document of format 1 has no version number. Its tables of heart rates have not changed.
     if let version = members["formatVersion"] {
       guard let number: Int = version.integer(), number > 0 else {
         throw .form("its formatVersion is not a number")

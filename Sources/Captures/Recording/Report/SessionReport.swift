@@ -5,18 +5,18 @@ public import ColmiRing
 package import JSONText
 public import SensorSessions
 
-/// The contents of `session.json`, which are also the last line of `capture --json`.
+/// Contents of `session.json`, and of the last line of `capture --json`.
 public struct SessionReport: Hashable, Sendable {
-  /// Number of samples in one table's file.
+  /// Number of rows in one table's file.
   public struct Stream: Hashable, Sendable {
     public var name: String
     public var file: String
     public var samples: Int
     /// Number of samples without an optical reading; `nil` for a table without optical readings.
     public var dropouts: Int?
-    /// Number of times that the sensor's counters restarted or went back; `nil` for a table without counters.
+    /// Number of times the sensor's counters restarted or went back; `nil` for a table without counters.
     public var restarts: Int?
-    /// Columns after the time, of a user-defined sensor.
+    /// Columns after the time column, for a user-defined sensor.
     package var columns: [RecordedColumn] = []
     /// Statistics of this stream's ticks; `nil` if it has no ticks.
     public var part: TickReport.Part?
@@ -28,21 +28,21 @@ public struct SessionReport: Hashable, Sendable {
     }
   }
 
-  /// Version of a capture's file format. Tables of format 1, whose `session.json` states no version, cannot be
-  /// read.
+  /// Version of the file format of a capture. Tables of format 1 cannot be read; their `session.json`
+  /// contains no version.
   public static let formatVersion = 2
 
   public var device: DeviceAddress
   public var deviceName: String?
   public var adapter: String
   public var mode: String
-  /// Tuning of the receive thread, if not the default.
+  /// Tuning of the receive thread; `nil` for the default.
   public var receiveThread: ReceiveThreadReport?
   public var startedAt: ReceiveTime
   public var endedAt: ReceiveTime?
   public var endReason: String?
-  /// Time by which the wall clock was set forward during the recording, relative to the monotonic clock;
-  /// `nil` if it was not set. All timestamps here use the wall clock.
+  /// Time by which the wall clock was set forward during the recording, compared with the monotonic clock;
+  /// `nil` if it was not set. All timestamps in the report are wall-clock times.
   public var clockStepNanoseconds: Int64?
   /// The first steps of the wall clock.
   public var clockSteps: [ClockStep] = []
@@ -59,19 +59,19 @@ public struct SessionReport: Hashable, Sendable {
   }
   /// Description of the last notification or PDU with an invalid format.
   public var lastMalformed: String?
-  /// Number of complete frames that are not samples: replies of the ring.
+  /// Number of complete frames that are not samples, such as replies of the ring.
   public var otherFrames = 0
-  /// Number of samples received again, on another characteristic or with the same sensor time. Each sample is
-  /// recorded once.
+  /// Number of samples that were received again, on another characteristic or with the same sensor time. Each
+  /// sample is recorded once.
   public var repeated = 0
-  /// Whether the sensor's samples have numbers or times. Without them, losses before this machine cannot be
+  /// Whether the sensor's samples have numbers or times. If not, losses before this machine cannot be
   /// detected.
   public private(set) var isNumbered = false
-  /// Notifications that a log's writer truncated, but from which a sample was recorded.
+  /// Number of truncated notifications from which a sample could be recorded.
   package var usedCuts = 0
   /// Number of `TableAccount` values added.
   private var accountCount = 0
-  /// Number of samples timestamped by ringtap because the kernel provided no timestamp.
+  /// Number of samples with timestamps from ringtap, because the kernel provided none.
   public var withoutKernelStamp = 0
   /// Number of unusable packets from the controller during the recording. Notifications may be missing. See
   /// `Adapter.faults`.
@@ -80,7 +80,7 @@ public struct SessionReport: Hashable, Sendable {
   /// Files that were removed during the recording.
   public var removedFiles: [RemovedFile] = []
   public var streams: [Stream] = []
-  /// Findings about the sensor's clock.
+  /// Summary of the sensor's clock.
   public var ticks: TickReport?
   /// File of the table of ticks.
   public var ticksFile: String?
@@ -97,20 +97,20 @@ public struct SessionReport: Hashable, Sendable {
   public var asked = LinkRequest()
   /// Changes of the link's parameters, in order; empty if the kernel does not report them.
   public var changes: [LinkChange] = []
-  /// Times without a link, in order. If there are very many, not all are kept.
+  /// Gaps: periods without a link, in order. If there are very many, some are omitted.
   public var gaps: [SessionGap] = []
-  /// Number of times without a link.
+  /// Number of all gaps.
   public var gapCount = 0
   public var linkCount = 0
-  /// Number of ATT requests over all links; each is a round trip.
+  /// Number of ATT requests on all links. Each request is a round trip.
   public var attRequests = 0
-  /// Number of responses from the device that matched no request. They were ignored.
+  /// Number of ignored responses from the device that matched no request.
   public var strayResponses = 0
-  /// Number of values received on handles without a subscription. They were ignored.
+  /// Number of ignored values on handles without a subscription.
   public var unsubscribedValues = 0
   /// Unusual behaviour of the device.
   public var remarks: [LinkRemark] = []
-  /// Number of ATT requests before the first sample, for each link that had samples, in order.
+  /// Number of ATT requests before the first sample, for each link with samples, in order.
   public var requestsBeforeFirstSample: [Int] = []
   /// Number of links that reused the attributes discovered on an earlier link.
   public var linksWithKnownAttributes = 0
@@ -120,10 +120,10 @@ public struct SessionReport: Hashable, Sendable {
   public var lastSampleAt: ReceiveTime?
   /// Time from the start of the command to the first sample, in nanoseconds.
   public var timeToFirstSample: Int64?
-  /// The controller's reason for the end of the last link, if known.
+  /// Reason for the end of the last link reported by the controller, if known.
   public var disconnectReason: HCIStatus?
 
-  /// The packet log that the capture was imported from; `nil` if it was recorded.
+  /// Packet log from which the capture was imported; `nil` if it was recorded.
   package var origin: ImportOrigin?
 
   package init(
@@ -136,7 +136,7 @@ public struct SessionReport: Hashable, Sendable {
     self.startedAt = startedAt
   }
 
-  /// Copies the counts of a sink.
+  /// Copies the counts of a sample sink.
   mutating func take(_ counts: SampleCounts) {
     received = counts.received
     malformed += counts.malformed
@@ -145,13 +145,13 @@ public struct SessionReport: Hashable, Sendable {
     lost.sampleQueue = counts.dropped
   }
 
-  /// Adds the number of notifications that the writer of a replayed log truncated.
+  /// Adds notifications that the writer of a replayed log truncated.
   mutating func takeCut(_ count: Int) {
     received += count
     lost.cut += count
   }
 
-  /// Copies the number of rows in the files, and the findings about the sensor's clock.
+  /// Copies the number of rows in the files, and the summary of the sensor's clock.
   mutating func take(_ outcome: Recorder.Outcome, as format: TableFormat) {
     for place in streams.indices {
       streams[place].samples = outcome.rows[place]
@@ -164,8 +164,7 @@ public struct SessionReport: Hashable, Sendable {
     if let ticks = outcome.ticks { take(ticks, as: format) }
   }
 
-  /// Adds an account of samples without a row. Ticks that were due while there was no link are not counted as
-  /// lost.
+  /// Adds the samples without a row. Ticks that were due while there was no link do not count as lost.
   package mutating func take(_ account: TableAccount) {
     repeated += account.repeated
     lost.late += account.late
@@ -180,12 +179,12 @@ public struct SessionReport: Hashable, Sendable {
     lost.missing += account.missing(max(0, missing), besides: elsewhere)
   }
 
-  /// Maximum distance in nanoseconds between missing ticks and the gap that explains them. The last ticks
-  /// before a gap are late on a failing link; the first ones after it are late while the new link catches up.
-  /// Timestamps cannot show which of them follow the missing ticks (`TickClock`).
+  /// Maximum distance between missing ticks and the gap that explains them, in nanoseconds. The last ticks
+  /// before a gap are late because the link is failing. The first ticks after it are late because the new
+  /// link catches up. Timestamps cannot show which ticks follow the missing ones (`TickClock`).
   package static let gapDoubt: Int64 = 500_000_000
 
-  /// Whether more than half of a stretch is in a gap or close to it.
+  /// Returns whether more than half of a period is within a gap or close to it.
   private static func covers(_ gap: SessionGap, _ stretch: TableAccount.Stretch) -> Bool {
     let from = Double((gap.lastSampleAt ?? gap.lostAt).nanoseconds) - Double(gapDoubt)
     let to = Double((gap.firstSampleAt ?? gap.connectedAt ?? gap.lostAt).nanoseconds) + Double(gapDoubt)
@@ -193,7 +192,7 @@ public struct SessionReport: Hashable, Sendable {
     return 2 * (min(to, before) - max(from, after)) > before - after
   }
 
-  /// Copies the findings about a ring's clock.
+  /// Copies the summary of a ring's clock.
   package mutating func take(_ ticks: TickReport, as format: TableFormat) {
     self.ticks = ticks
     ticksFile = format.fileName(TickRows.table.name)
@@ -203,7 +202,7 @@ public struct SessionReport: Hashable, Sendable {
     }
   }
 
-  /// Encodes the report as one JSON object and a line feed.
+  /// Writes the report as one JSON object and a line feed.
   package func encode(into line: inout JSONLine) {
     line.object { line in
       line.member("formatVersion", Self.formatVersion)
@@ -325,8 +324,8 @@ extension SessionReport.Stream {
   }
 }
 
-/// Effects of lost links: the members `links`, `firstSampleAtNs`, `lastSampleAtNs`, `timeToFirstSampleMs`,
-/// `attRequests`, `medianRecoveryMs`, `unsubscribedValues` and `gaps` of `session.json`.
+/// Writes members about lost links in `session.json`: `links`, `firstSampleAtNs`, `lastSampleAtNs`,
+/// `timeToFirstSampleMs`, `attRequests`, `medianRecoveryMs`, `unsubscribedValues` and `gaps`.
 extension SessionReport {
   private func encodeGaps(_ line: inout JSONLine) {
     line.member("links", linkCount)
@@ -380,38 +379,40 @@ extension SessionReport {
     if let length = lengthNanoseconds(gap) { line.member("lengthMs", Self.milliseconds(length)) }
   }
 
-  /// Converts nanoseconds to milliseconds, rounded to the microsecond.
+  /// Converts nanoseconds to milliseconds, rounded to a microsecond.
   static func milliseconds(_ nanoseconds: Int64) -> Double {
     (Double(nanoseconds) / 1000).rounded() / 1000
   }
 }
 
-/// Lengths of gaps, in nanoseconds, without the steps of a wall clock that was set meanwhile.
+/// Computes durations of gaps in nanoseconds, without the steps of the wall clock.
 extension SessionReport {
-  /// Time from the last sample before a gap to the first one after it; `nil` if either is missing.
+  /// Returns the time from the last sample before a gap to the first sample after it, in nanoseconds; `nil`
+  /// if either sample is missing.
   package func lengthNanoseconds(_ gap: SessionGap) -> Int64? {
     guard let start = gap.lastSampleAt, let end = gap.firstSampleAt else { return nil }
     return elapsed(from: start, to: end)
   }
 
-  /// Time from a loss to the first new sample; `nil` also if samples have the timestamps of a log.
+  /// Returns the time from a loss to the first new sample, in nanoseconds; `nil` if there is none, or if
+  /// samples have the timestamps of a log.
   private func recoveryNanoseconds(_ gap: SessionGap) -> Int64? {
     gap.firstSampleAt.map { elapsed(from: gap.lostAt, to: $0) }.flatMap { $0 < 0 ? nil : $0 }
   }
 
-  /// Median time from a loss to the first new sample; `nil` if no gap has ended.
+  /// Median time from a loss to the first new sample, in nanoseconds; `nil` if no gap has ended.
   package var medianRecoveryNanoseconds: Int64? {
     let sorted = gaps.compactMap(recoveryNanoseconds).sorted()
     return sorted.isEmpty ? nil : sorted[sorted.count / 2]
   }
 
-  /// Time that elapsed between two wall-clock times, without the steps of the clock between them. `end` is
-  /// later than `start`.
+  /// Returns the time elapsed between two wall-clock times in nanoseconds, without the steps of the clock
+  /// between them. `end` is later than `start`.
   ///
-  /// A clock that was set back shows the same times twice. `start` is taken as the first occurrence of its
-  /// time, and `end` as the first occurrence that is not before `start`.
+  /// A clock that was set back shows the same times twice. For `start`, the first occurrence of the time is
+  /// used; for `end`, the first occurrence that is not before `start`.
   private func elapsed(from start: ReceiveTime, to end: ReceiveTime) -> Int64 {
-    // Times between the steps of the clock, and the clock's offset from its setting at the start.
+    // Periods between the steps of the clock, and the clock's offset from its setting at the start.
     var settings: [(times: ClosedRange<Int64>, offset: Int64)] = []
     var (first, offset) = (min(startedAt, start).nanoseconds, 0 as Int64)
     for step in clockSteps where step.isElapsedKnown {
@@ -462,7 +463,7 @@ extension SessionReport {
   }
 
   private mutating func fill(_ links: [DeviceSession.LinkSummary]) {
-    // The same parameters are requested on each link, so repeated refusals are dropped.
+    // The same parameters are requested on each link, so repeated refusals are omitted.
     for change in links.flatMap(\.changes) {
       if case .refused = change.value, changes.contains(where: { $0.value == change.value }) { continue }
       changes.append(change)
@@ -477,13 +478,14 @@ extension SessionReport {
   }
 }
 
-/// Tuning of a receive thread, as shown in `session.json` and `ringtap bench`, because measurements depend on
-/// it.
+/// Tuning of a receive thread, for `session.json` and `ringtap bench`, because it affects measurements.
 public struct ReceiveThreadReport: Hashable, Sendable, CustomStringConvertible {
   public var tuning: LoopTuning
-  /// Whether the process's memory was locked.
+  /// Whether the memory of the process was locked.
   public var locksMemory: Bool
 
+  /// Reads the tuning of a loop.
+  ///
   /// - Returns: `nil` if the tuning is the default.
   public init?(_ loop: EventLoop) {
     guard !loop.tuning.isDefault else { return nil }
@@ -501,7 +503,7 @@ public struct ReceiveThreadReport: Hashable, Sendable, CustomStringConvertible {
     return parts.joined(separator: ", ")
   }
 
-  /// Encodes the member `receiveThread`.
+  /// Writes the member `receiveThread`.
   package func encode(into line: inout JSONLine) {
     line.member("receiveThread") { line in
       if tuning.spinMicroseconds > 0 { line.member("spinMicroseconds", tuning.spinMicroseconds) }
@@ -519,7 +521,7 @@ extension SessionReport {
 }
 
 extension TickReport {
-  /// Encodes the members of `clock`.
+  /// Writes the members of `clock`.
   package func encodeClock(into line: inout JSONLine) {
     line.member("residualRmsNs", clock.residual)
     line.member("meanLatenessNs", clock.meanLateness)
@@ -547,19 +549,19 @@ extension TickReport {
 }
 
 extension TickReport.Part {
-  /// Encodes the members of a part, without the name of its stream.
+  /// Writes the members of a part, without the name of its stream.
   package func encode(into line: inout JSONLine) {
     guard samples > 0 else { return }
     if let rate { line.member("rateHz", rate) }
     line.member("residualRmsNs", residual)
     line.member("residualP99Ns", residualP99)
-    // The count is omitted if further samples may be missing, because their number is unknown.
+    // Omit the number if it is unknown whether further samples are missing.
     if !mayLackMore { line.member("missing", missing) }
   }
 }
 
 extension SessionReport {
-  /// Encodes the member `removedFiles` of `session.json`, if there are any.
+  /// Writes the member `removedFiles` of `session.json`, if there are any removed files.
   private func encodeRemovedFiles(_ line: inout JSONLine) {
     guard !removedFiles.isEmpty else { return }
     line.member(
@@ -577,9 +579,9 @@ extension SessionReport {
   }
 }
 
-/// The member `importedFrom` of `session.json`: the packet log that a capture was imported from.
+/// Member `importedFrom` of `session.json`: the packet log from which a capture was imported.
 package struct ImportOrigin: Hashable, Sendable {
-  /// An attribute whose values were imported, and how it was identified.
+  /// Attribute whose values were imported, and how its type was determined.
   package struct Attribute: Hashable, Sendable {
     package var handle: AttributeHandle
     package var uuid: BluetoothUUID
@@ -624,22 +626,23 @@ package struct ImportOrigin: Hashable, Sendable {
   }
 }
 
-/// A file of a recording that was removed, replaced, cut or moved out of its directory during the recording.
+/// File of a recording that was removed, replaced, truncated or moved out of its directory during the
+/// recording.
 public struct RemovedFile: Hashable, Sendable {
   /// Kind of change to the file.
   public enum Change: String, Hashable, Sendable {
     /// Removed, replaced or moved away.
     case removed
-    /// Made shorter than the data written to it, as logrotate's `copytruncate` does.
+    /// Truncated, as by logrotate's `copytruncate`.
     case cut
   }
 
-  /// Name in the capture's directory.
+  /// Name of the file in the capture's directory.
   public let name: String
   public let change: Change
-  /// Time when the recording noticed it: about a second after the last write to the file.
+  /// Time at which the change was detected, about a second after the last write to the file.
   public let noticedAt: ReceiveTime
-  /// Number of rows or packets written before the removal or received afterwards. All are lost.
+  /// Number of lost rows or packets: written before the removal or received afterwards.
   public internal(set) var rows = 0
 
   init(name: String, change: Change, noticedAt: ReceiveTime) {
@@ -649,7 +652,7 @@ public struct RemovedFile: Hashable, Sendable {
   }
 }
 
-/// Files that a recording found to be removed.
+/// Files whose removal was detected during a recording.
 public struct FileRemoval: Hashable, Sendable {
   /// Files that can still be written.
   public enum Rest: Hashable, Sendable {
@@ -661,7 +664,7 @@ public struct FileRemoval: Hashable, Sendable {
   public let files: [RemovedFile]
   public let leaves: Rest
 
-  /// Message for the user when the removal is noticed.
+  /// Returns the message for the user when the removal is detected.
   public func text(in directory: String) -> String {
     switch leaves {
     case .nothing: "\(directory) was removed, and its recording is lost; the recording ends"
@@ -679,7 +682,7 @@ public struct FileRemoval: Hashable, Sendable {
       + (files.count == 1 ? " was " : " were ") + what
   }
 
-  /// Message for the user at the end.
+  /// Returns the message for the user at the end of the recording.
   static func text(_ files: [RemovedFile], in directory: String) -> String {
     names(files, directory) + " during the recording; lost with "
       + (files.count == 1 ? "it: " : "them: ") + files.map { "\($0.rows)" }.joined(separator: ", ")

@@ -1,24 +1,24 @@
-/// The range of a plot's axis: all values in view except outliers. `data.js` implements the same rule for the
-/// web page.
+/// Range of a plot's value axis: all visible values except outliers. `data.js` implements the same rule for
+/// the web page.
 ///
 /// A number is an outlier if it is far, alone and rare:
-/// - far: more than three widths of the core away from the core. The core spans, over all shown series, the
-///   values between the 2nd and the 98th percentile of each.
-/// - alone: no other of the five rows before and after it in its series is far. A burst of motion has many
-///   such samples, a wave of an electrocardiogram several.
-/// - rare: at most one in 200 of the numbers in its series is far and alone, or two in a short series. R
-///   peaks are more frequent, however narrow.
+/// - far: outside the core by more than three times the width of the core. The core is the range from the 2nd
+///   to the 98th percentile, combined over all shown series.
+/// - alone: none of the five rows before and after it in its series is far. A burst of motion has many far
+///   samples, a wave of an electrocardiogram has several.
+/// - rare: at most one in 200 numbers of its series is far and alone, or two in a short series. Narrow R
+///   peaks are more frequent.
 ///
-/// Among fewer than 64 numbers, none is an outlier, so a user who zooms in on an outlier sees it.
+/// Fewer than 64 numbers have no outliers, so a user who zooms in on an outlier sees it.
 package struct ValueAxis: Sendable {
   package struct Rule: Hashable, Sendable {
-    /// Minimum span of the axis in its unit. It keeps small changes from filling the axis.
+    /// Minimum span of the axis, in its unit. It prevents small changes from filling the axis.
     package var leastSpan: Double
-    /// Minimum span of the axis, as a share of its greatest value.
+    /// Minimum span of the axis, as a share of its largest value.
     package var leastShare: Double
     /// Values that the axis always includes.
     package var includes: ClosedRange<Double>?
-    /// Whether no value is treated as an outlier, as for sums and settings.
+    /// Whether all values are shown, with no outliers, as for sums and settings.
     package var keepsAll: Bool
 
     package init(
@@ -29,10 +29,10 @@ package struct ValueAxis: Sendable {
       (self.includes, self.keepsAll) = (includes, keepsAll)
     }
 
-    /// The minimum spans for a quantity. A hand at rest moves by some mg; the light of a weak pulse changes
-    /// by 1 %.
+    /// Creates the rule for a quantity. A hand at rest moves by some mg; the light of a weak pulse changes by
+    /// 1 %.
     ///
-    /// - Parameter unit: as in `RecordedColumn` or in a report.
+    /// - Parameter unit: unit in `RecordedColumn` or in a report.
     package init(unit: String) {
       self.init()
       switch unit {
@@ -53,7 +53,9 @@ package struct ValueAxis: Sendable {
   /// Indices of the outliers of each series, ascending.
   package private(set) var outliers: [[Int]]
 
-  /// - Parameter series: numbers in view, NaN for a row without a number; all series have the same length.
+  /// Computes the range.
+  ///
+  /// - Parameter series: visible numbers; NaN for a row without a number; all series have the same length.
   /// - Returns: `nil` if there are no numbers.
   package init?(_ series: [[Double]], _ rule: Rule) {
     let cores = series.map { rule.keepsAll ? Self.hull($0[...]) : Self.core($0) }
@@ -83,8 +85,8 @@ package struct ValueAxis: Sendable {
   private static let neighbours = 5
   private static let rarity = 200
   private static let fewest = 64
-  /// Maximum number of rows used for the percentiles. If there are more, only every second, third and so on
-  /// is used.
+  /// Maximum number of rows for computing percentiles. If there are more, only every second, third … row is
+  /// used.
   private static let sampleLimit = 8_192
 
   private static func core(_ numbers: [Double]) -> ClosedRange<Double>? {
@@ -113,7 +115,7 @@ package struct ValueAxis: Sendable {
     return alone.count <= max(2, count * step(numbers) / rarity) ? alone.map { far[$0] } : []
   }
 
-  /// - Returns: a span of at least the width that the rule requires; widening does not extend it below 0.
+  /// Widens a range to the minimum span of the rule. A range above 0 is not extended below 0.
   private static func widened(_ span: ClosedRange<Double>, _ rule: Rule) -> ClosedRange<Double> {
     let (low, high) = (span.lowerBound, span.upperBound)
     var least = max(rule.leastSpan, max(abs(low), abs(high)) * rule.leastShare)

@@ -20,7 +20,7 @@ import SensorSessions
 /// Values pass through a queue without allocation, so the type may hold numbers, but no arrays, strings or
 /// objects. A value whose initialiser throws is skipped and counted as malformed.
 public protocol SensorSample: NotificationSample {
-  /// Time of reception by the kernel, as passed to the initialiser.
+  /// Time of reception by the kernel, as passed to the initializer.
   var time: ReceiveTime { get }
 }
 
@@ -32,7 +32,7 @@ public struct SensorColumn<Sample: SensorSample>: Sendable {
   fileprivate let column: RecordedColumn
   fileprivate let value: @Sendable (Sample) -> Double?
 
-  /// A column of numbers.
+  /// Creates a column of numbers.
   ///
   /// - Parameters:
   ///   - name: name of the column, without commas.
@@ -49,10 +49,10 @@ public struct SensorColumn<Sample: SensorSample>: Sendable {
 
 /// Emulation of a sensor, for use without the hardware.
 package enum SensorEmulation: Sendable {
-  /// A specification as in `virtual:`, such as `heart-rate`.
+  /// Specification of the form used by `virtual:`, such as `heart-rate`.
   case specification(String)
-  /// One characteristic that notifies values. The closure returns the value with the given number, counted
-  /// from 0.
+  /// Characteristic that notifies values. The closure returns the value with the given number, counted from
+  /// 0.
   case values(
     name: String, service: BluetoothUUID, characteristic: BluetoothUUID, @Sendable (Int) -> [UInt8])
 }
@@ -101,7 +101,7 @@ extension SensorKind where Sample: SensorSample {
   }
 }
 
-/// A connected sensor that notifies one characteristic.
+/// Connected sensor that notifies one characteristic.
 struct CharacteristicSession<Sample: SensorSample>: SensorSession {
   struct Settings: Sendable {
     let name: String
@@ -131,7 +131,7 @@ struct CharacteristicSession<Sample: SensorSample>: SensorSession {
   func stop() async { try? await link.connection.unsubscribe(all: characteristic) }
 }
 
-/// The single table of a user-defined sensor.
+/// The only table of a user-defined sensor.
 private struct ValueTables<Sample: SensorSample>: SampleTables {
   let tables: [RecordedTable]
   private let columns: [SensorColumn<Sample>]

@@ -3,15 +3,15 @@ import BLELinux
 import SensorSessions
 import Synchronization
 
-/// Waits for the first event that ends a recording, and reports on its links meanwhile.
+/// Waits for the first event that ends a recording, and reports changes of its links until then.
 final class RecordingEnd: Sendable {
   enum Reason: Hashable, Sendable {
     case count, duration, interrupted, disk
     /// All files were removed.
     case removed
-    /// The sensor stopped the stream by itself, although the link is up.
+    /// The sensor stopped the stream, although the link is up.
     case sensor
-    /// The session ended: the link was lost for good, or the stream did not start.
+    /// The session ended: the link was lost and not restored, or the stream did not start.
     case session(HostError?)
   }
 
@@ -19,10 +19,10 @@ final class RecordingEnd: Sendable {
     var tasks: [Task<Void, Never>] = []
     var hasBegun = false
     var isLost = false
-    /// Whether the files exist. The sample limit may be reached before they are created.
+    /// Whether the files exist. The sample limit may be reached before the files are created.
     var hasFiles = false
     var early: Reason?
-    /// Remarks that were already reported.
+    /// Remarks that have been reported.
     var remarks: Set<LinkRemark> = []
   }
 
@@ -38,7 +38,7 @@ final class RecordingEnd: Sendable {
 
   /// Follows the session from now on, and starts the time limit when the stream runs.
   ///
-  /// - Parameter live: the watcher to inform when the stream runs.
+  /// - Parameter live: watcher to notify when the stream runs.
   func follow(
     _ live: (any RecordingWatcher)?, _ news: @escaping @Sendable (SensorRecording.News) -> Void
   ) async {
@@ -91,7 +91,7 @@ final class RecordingEnd: Sendable {
     if reason.current != nil { task.cancel() }
   }
 
-  /// Returns the reason; `interrupted` if the task is cancelled.
+  /// Waits for the end and returns its reason; `interrupted` if the task is cancelled.
   func wait() async -> Reason {
     let reason = await self.reason.value(ifCancelled: .interrupted)
     for task in state.withLock({ $0.tasks }) { task.cancel() }
@@ -100,7 +100,8 @@ final class RecordingEnd: Sendable {
 
   func finish(_ reason: Reason) { self.reason.set(reason) }
 
-  /// Ends the recording because of its samples, once there are files for them.
+  /// Ends the recording because of its samples. If the files do not exist yet, the end is delayed until they
+  /// exist.
   func finish(_ end: SampleEnd) {
     let reason: Reason = end == .limit ? .count : .sensor
     let isEarly = state.withLock { state in
@@ -121,11 +122,11 @@ final class RecordingEnd: Sendable {
 }
 
 extension RecordingEnd.Reason {
-  /// Timeouts for an interrupted recording: for its sensor to stop, and for its adapter to end the link.
+  /// Timeouts of an interrupted recording: for the sensor to stop, and for the adapter to end the link.
   private static let patience = (sensor: Duration.milliseconds(600), adapter: Duration.milliseconds(750))
 
-  /// Waits for a cancelled session to end. After an interruption, the wait has timeouts, so a silent device
-  /// does not delay it.
+  /// Waits for a cancelled session to end. After an interruption, the wait has a timeout, so that an
+  /// unresponsive device does not delay it.
   ///
   /// - Returns: the error that had ended the session before, if any.
   func end(of running: Task<HostError?, Never>, _ session: DeviceSession) async -> HostError? {
@@ -141,7 +142,7 @@ extension RecordingEnd.Reason {
     return await over.value()
   }
 
-  /// The error that ended the recording early.
+  /// Error that ended the recording early.
   var failure: HostError? {
     switch self {
     case .count, .duration, .interrupted, .disk, .removed: nil
@@ -152,7 +153,7 @@ extension RecordingEnd.Reason {
 
   private static let stopped = "the sensor stopped the stream by itself"
 
-  /// The text of the reason in `session.json`.
+  /// Returns the text of the reason for `session.json`.
   ///
   /// - Parameters:
   ///   - hasStreamed: whether a stream has started.
@@ -178,12 +179,12 @@ extension RecordingEnd.Reason {
   }
 }
 
-/// Limits that end a recording. Without limits, it ends only if the link is lost for good, the disk is full
-/// or the task is cancelled.
+/// Limits that end a recording. Without limits, it ends only if the link is not restored, the disk is full or
+/// the task is cancelled.
 public struct RecordingLimits: Sendable {
   public var duration: Duration?
-  /// Maximum number of samples of a ring, or of values of another sensor. The recording, including its packet
-  /// log, ends with the last of them.
+  /// Maximum number of samples of a ring, or of values of another sensor. The recording and its packet log
+  /// end with the last sample.
   public var count: Int?
 
   public init(duration: Duration? = nil, count: Int? = nil) {

@@ -4,8 +4,7 @@ import BLEWire
 import ColmiRing
 public import SensorSessions
 
-/// One kind of sensor: search criteria, the session on a link to it, its samples, and the tables of a
-/// recording.
+/// Kind of sensor: search criteria, session on each link, samples, and tables of a recording.
 ///
 /// The built-in kinds are static members, such as `heartRate` and `ring`; Swift infers `Sample` from them.
 public struct SensorKind<Sample: NotificationSample>: Sendable {
@@ -16,6 +15,8 @@ public struct SensorKind<Sample: NotificationSample>: Sendable {
   private let feed: @Sendable () -> SensorFeed<Sample>
   private let recorder: @Sendable (SensorRecording) async throws(HostError) -> SensorRecording.Result
 
+  /// Creates a kind of sensor.
+  ///
   /// - Parameters:
   ///   - search: search criteria.
   ///   - type: type of the session on each link.
@@ -57,7 +58,7 @@ extension SensorKind where Sample == HeartRateSample {
 
   /// Straps and watches with the Heart Rate service, with an action before the first measurement.
   ///
-  /// - Parameter preparation: the action, such as resetting the energy expended.
+  /// - Parameter preparation: action, such as resetting the energy expended.
   public static func heartRate(_ preparation: HeartRateSession.Preparation) -> SensorKind {
     let search = SensorSearch(
       "heart-rate sensor", services: [.heartRate], nameStarts: ["Polar ", "TICKR ", "HRM-"])
@@ -68,8 +69,8 @@ extension SensorKind where Sample == HeartRateSample {
 }
 
 extension SensorKind where Sample == TemperatureSample {
-  /// Sensors with the Health Thermometer service, and CORE sensors, whose own service is only in the scan
-  /// response.
+  /// Sensors with the Health Thermometer service, and CORE sensors, which list their own service only in the
+  /// scan response.
   public static var thermometer: SensorKind {
     let search = SensorSearch(
       "thermometer", services: [.healthThermometer, CoreUUID.service, CoreUUID.legacyService],
@@ -91,13 +92,13 @@ extension SensorKind where Sample == CyclingSample {
 }
 
 extension SensorKind where Sample == PolarFrameSample {
-  /// Polar sensors with raw data; the stream is the electrocardiogram. They do not advertise the raw data
-  /// service.
+  /// Polar sensors with raw data. The stream is the electrocardiogram. The sensors do not advertise the raw
+  /// data service.
   public static var polar: SensorKind { polar(PolarSession.Settings(.ecg)) }
 
   /// Polar sensors with other streams.
   ///
-  /// - Parameter settings: the streams and their sample rates.
+  /// - Parameter settings: streams and their sample rates.
   public static func polar(_ settings: PolarSession.Settings) -> SensorKind {
     let search = SensorSearch("Polar sensor", services: [PolarUUID.service], nameStarts: ["Polar "])
     return SensorKind(search, PolarSession.self, settings, emulation: .specification("polar")) {
@@ -106,13 +107,15 @@ extension SensorKind where Sample == PolarFrameSample {
   }
 }
 
-/// A kind of sensor with any type of sample, for lists of several kinds.
+/// Kind of sensor with any type of sample, for lists of several kinds.
 public struct AnySensorKind: Sendable {
   /// Search criteria.
   public let search: SensorSearch
   private let recorder: @Sendable (SensorRecording) async throws(HostError) -> SensorRecording.Result
 
-  /// - Parameter kind: such as `.ring`.
+  /// Creates a kind from a typed kind.
+  ///
+  /// - Parameter kind: typed kind, such as `.ring`.
   public init<Sample>(_ kind: SensorKind<Sample>) {
     search = kind.search
     recorder = { recording throws(HostError) in try await kind.record(recording) }
@@ -129,8 +132,10 @@ public struct AnySensorKind: Sendable {
     ("polar", AnySensorKind(.polar)),
   ]
 
-  /// - Parameter name: such as `heart-rate`. For streams of a Polar sensor other than the electrocardiogram:
-  ///   `polar:ecg,acc`.
+  /// Finds a kind by its name; `nil` if the name is unknown.
+  ///
+  /// - Parameter name: a name such as `heart-rate`. The form `polar:ecg,acc` selects streams of a Polar
+  ///   sensor.
   public init?(named name: String) {
     if name.hasPrefix("polar:") {
       guard let settings = PolarSession.Settings(named: String(name.dropFirst("polar:".count))) else {

@@ -4,10 +4,10 @@ import BLEStack
 public import BLEWire
 public import SensorSessions
 
-/// A recording of a sensor of any kind: connects, discovers, subscribes, writes, and stops the stream.
+/// Recording of a sensor of any kind: connects, discovers, subscribes, writes, and stops the stream.
 ///
-/// Samples pass from the receive thread through a bounded queue to the writer's thread. A lost link is
-/// reconnected for as long as `plan.patience` allows, and the tables continue.
+/// Samples pass from the receive thread through a bounded queue to the writer's thread. After the loss of a
+/// link, the recording tries to reconnect for `plan.patience`, and the tables continue.
 ///
 /// ```swift
 /// var recording = SensorRecording(of: address, on: adapter, into: "walk", RecordingLimits(duration: .seconds(60)))
@@ -15,57 +15,60 @@ public import SensorSessions
 /// let result = try await recording.run(.ring)
 /// ```
 public struct SensorRecording: Sendable {
-  /// An event of a recording.
+  /// Event of a recording.
   public enum News: Sendable {
     /// The stream runs for the first time.
     case begun
     case lost(SessionGap)
     /// The stream runs again.
     case back(SessionGap)
-    /// The device behaves unusually; each remark is reported once.
+    /// The device behaves unusually. Each remark is reported once.
     case remark(LinkRemark)
-    /// Files were removed. Reported on the writer's thread.
+    /// Files were removed. Called on the writer's thread.
     case removed(FileRemoval)
   }
 
-  /// Result of a recording: the report, and the error that ended it early, if any.
+  /// Result of a recording: the report, and the error that ended the recording early, if any.
   public struct Result: Sendable {
     public var report: SessionReport
-    /// Number of samples with a value. A strap off the body sends samples without one.
+    /// Number of samples with a value. A strap that is not worn sends samples without a value.
     public var values: Int
     public var failure: HostError?
-    /// Path of the directory; not the requested one if the directory was moved meanwhile, and `nil` if it was
-    /// removed.
+    /// Current path of the directory. It differs from the requested path if the directory was moved, and is
+    /// `nil` if it was removed.
     public var directory: String?
     /// Whether the recording was cancelled.
     public var isInterrupted = false
   }
 
-  /// The device, and how to connect to it. The recording replaces its tap to log packets.
+  /// The device, and connection parameters. The recording replaces the tap to log packets.
   public var plan: DeviceSession.Plan
   /// The advertised name, if known.
   public var deviceName: String?
   public var adapter: any Adapter
-  /// Path of the directory to create; it must not contain a capture.
+  /// Path of the directory to create. It must not contain a capture.
   public var directory: String
   public var limits: RecordingLimits
-  /// Time from which the time to the first sample is measured; `nil` for the start of `run`.
+  /// Start time for the measurement of the time to the first sample; `nil` for the start of `run`.
   public var begunAt: ReceiveTime?
   public var news: @Sendable (News) -> Void = { _ in }
   /// Whether to announce the packet log to other processes while it is written.
   public var isAnnounced = false
   public var logFormat = CaptureLogFormat.btsnoop
   public var tableFormat = TableFormat.csv
-  /// Maximum age of data not yet on disk (`fdatasync`), at least one second: the most that a power failure
-  /// can lose. Arrays are synced at least every 25 s. Data is in the kernel within half a second, where it
-  /// survives the end of the program.
+  /// Maximum age of data that is not on disk yet (`fdatasync`), at least one second. A power failure loses at
+  /// most this much data. Arrays are synced at least every 25 s. Data is in the kernel within half a second,
+  /// and then survives the end of the program.
   public var syncInterval = Duration.seconds(1)
-  /// Watcher of the recording. If `nil`, the recording causes no wake-ups while the sensor is silent.
+  /// Watcher of the recording. Without a watcher, the recording causes no wake-ups while the sensor is
+  /// silent.
   package var live: (any RecordingWatcher)?
 
+  /// Prepares a recording.
+  ///
   /// - Parameters:
   ///   - peer: address of the sensor.
-  ///   - name: its advertised name, if known.
+  ///   - name: advertised name of the sensor, if known.
   ///   - adapter: adapter to connect with.
   ///   - directory: path of the directory to create.
   ///   - limits: limits that end the recording.
@@ -81,10 +84,10 @@ public struct SensorRecording: Sendable {
   }
 
   /// Records until the recording ends, then stops the stream. If the task is cancelled, the recording ends as
-  /// with Ctrl-C: its files are complete.
+  /// with Ctrl-C, with complete files.
   ///
   /// - Parameter kind: kind of the sensor.
-  /// - Throws: an error that prevents starting. Once the stream runs, failures are in the result instead.
+  /// - Throws: an error that prevents the start. After the start of the stream, errors are in the result.
   public func run<Sample>(_ kind: SensorKind<Sample>) async throws(HostError) -> Result {
     try await kind.record(self)
   }
@@ -130,7 +133,7 @@ public struct SensorRecording: Sendable {
     live?.follow(session) { ReceiveCounts(sink.counts, packets) }
     let recording = OpenRecording(directory, clock) { end.finish(.disk) }
     await end.follow(live) { [live, news] item in
-      // Let the writer's thread report earlier samples first.
+      // The writer's thread reports earlier samples first.
       if live != nil { recording.hurry() }
       news(item)
     }
@@ -148,7 +151,7 @@ public struct SensorRecording: Sendable {
       }
       end.filesAreMade()
     }
-    // Runs in its own task: a cancelled task must not skip the steps below.
+    // Run this in its own task, because the steps below must run even if the task is cancelled.
     let running = adapter.loop.task { () -> HostError? in
       do throws(HostError) {
         try await session.run(profile)
@@ -157,7 +160,7 @@ public struct SensorRecording: Sendable {
     }
     adapter.loop.task { end.finish(.session(await running.value)) }
     let reason = await end.wait()
-    // This stops the stream and closes the link, to save the sensor's battery.
+    // Cancelling stops the stream and closes the link, which saves the sensor's battery.
     running.cancel()
     let ended = await reason.end(of: running, session)
     guard let files = recording.take() else { throw ended ?? .gatt(.closed(.closedLocally)) }
@@ -193,7 +196,7 @@ public struct SensorRecording: Sendable {
     return recorder
   }
 
-  /// Announcing is best effort: the recording does not depend on it.
+  /// Announces the packet log to other processes. Best effort: a failure does not affect the recording.
   private func announce() -> LogAnnouncement? {
     guard isAnnounced else { return nil }
     return try? LogAnnouncement(
@@ -202,7 +205,7 @@ public struct SensorRecording: Sendable {
         adapter: adapter.name, mode: adapter.mode, device: plan.peer.description, deviceName: deviceName))
   }
 
-  /// The report at the time when the files are created.
+  /// Returns the report when the files are created.
   private func emptyReport(of tables: [RecordedTable], at startedAt: ReceiveTime) -> SessionReport {
     var report = SessionReport(
       device: plan.peer, deviceName: deviceName, adapter: adapter.name, mode: adapter.mode,
@@ -220,7 +223,7 @@ public struct SensorRecording: Sendable {
 
 // MARK: - Several sensors
 
-/// Simultaneous recordings of several sensors over one adapter, each with its own directory and report.
+/// Simultaneous recordings of several sensors on one adapter, each with its own directory and report.
 public struct RecordingGroup: Sendable {
   /// Result of one recording.
   public struct Outcome: Sendable {
@@ -230,16 +233,18 @@ public struct RecordingGroup: Sendable {
 
   private let members: [(kind: AnySensorKind, recording: SensorRecording)]
 
-  /// - Parameter members: recordings over the same adapter, each with its own sensor and directory.
+  /// Creates a group.
+  ///
+  /// - Parameter members: recordings on the same adapter, each with its own sensor and directory.
   public init(_ members: [(kind: AnySensorKind, recording: SensorRecording)]) { self.members = members }
 
-  /// Returns the directory of one sensor, which is named after its address: `70-CB-0D-00-A1-B2`.
+  /// Returns the directory of a sensor, which is named after the sensor's address: `70-CB-0D-00-A1-B2`.
   public static func directory(of address: DeviceAddress, in directory: String) -> String {
     directory + "/" + address.fileName
   }
 
-  /// Runs all recordings to their ends. If one fails, the others continue. Cancelling ends all as with
-  /// Ctrl-C.
+  /// Runs all recordings to their ends. If one recording fails, the others continue. Cancelling the task ends
+  /// all recordings as with Ctrl-C.
   ///
   /// - Returns: outcomes in the order of the members.
   public func run() async -> [Outcome] {

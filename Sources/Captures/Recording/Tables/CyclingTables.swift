@@ -3,8 +3,8 @@ import BLESensors
 package import ColmiRing
 package import SensorSessions
 
-/// The table of a cycling sensor. Values that the sensor does not count are empty. A rate is also empty if
-/// there was no revolution since the previous row, or if the sensor restarted.
+/// Table of a cycling sensor. Cells of values that the sensor does not count are empty. A rate is also empty
+/// if there was no revolution since the previous row, or if the sensor restarted.
 package struct CyclingTables: SampleTables {
   package init() {}
 

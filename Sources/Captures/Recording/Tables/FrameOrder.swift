@@ -1,53 +1,53 @@
-/// Orders one stream's frames by the sensor's clock: finds which frame is next, which is a repetition, and
-/// which belongs to another stream.
+/// Orders the frames of one stream by the sensor's clock. Decides whether a frame is next, is a repetition,
+/// or belongs to another stream.
 ///
-/// A sensor may send a frame twice, and two sensors may send at once through one attribute. If both were
-/// recorded in one table, its times would go back. If instead the clock was set or the sensor restarted, the
-/// stream continues on another clock. A single frame cannot show the difference, so up to three frames are
-/// held until later ones do.
+/// A sensor may send a frame twice, and two sensors may send through one attribute at the same time. If both
+/// were recorded in one table, its times would go back. However, times also go back if the clock was set or
+/// the sensor restarted; the stream then continues on another clock. A single frame cannot distinguish these
+/// cases, so up to three frames are held until later frames do.
 struct FrameOrder: Sendable {
-  /// The properties of a frame that decide its order.
+  /// Properties of a frame that determine its order.
   struct Frame: Sendable {
-    /// Time of the frame's last sample by the sensor's clock, in nanoseconds; 0 if unknown.
+    /// Time of the frame's last sample on the sensor's clock, in nanoseconds; 0 if unknown.
     var device: UInt64
-    /// Minimum time that the frame's samples span by the sensor's clock, in nanoseconds; 0 if unknown.
+    /// Minimum duration of the frame's samples on the sensor's clock, in nanoseconds; 0 if unknown.
     var duration: UInt64
-    /// Timestamp by the kernel: nanoseconds since the Unix epoch.
+    /// Kernel timestamp, in nanoseconds since the Unix epoch.
     var timestamp: Int64
-    /// Number of the link that delivered the frame; later links have higher numbers.
+    /// Number of the link that delivered the frame. Later links have higher numbers.
     var link: Int
     /// Digest of the frame's bytes.
     var digest: UInt64
   }
 
   enum Verdict: Hashable, Sendable {
-    /// The frame follows the previous one, on the same link or another.
+    /// The frame follows the previous frame, on the same link or another link.
     case next(isSameLink: Bool)
-    /// The first frame after the sensor's clock was reset or replaced.
+    /// The frame is the first after the sensor's clock was reset or replaced.
     case begins
     /// The frame was received before.
     case repeated
-    /// The frame belongs before frames that were already received.
+    /// The frame belongs before frames that have already been received.
     case late
     /// The frame belongs to another stream.
     case foreign
-    /// The frame cannot be decided until later frames arrive.
+    /// Later frames must decide about the frame.
     case held
   }
 
-  /// Decision about the held frames, all of which came before the frame that caused it.
+  /// Decision about the held frames. They arrived before the frame that caused the decision.
   enum HeldFrames: Hashable, Sendable {
     case stay
-    /// The held frames are the first ones after the sensor's clock was reset or replaced.
+    /// The held frames are the first frames after the sensor's clock was reset or replaced.
     case begin
     case late
     case foreign
   }
 
-  /// A sensor clock that frames follow.
+  /// Sensor clock that a sequence of frames follows.
   private struct Line: Sendable {
     var device: UInt64
-    /// Minimum difference between the kernel's clock and the sensor's.
+    /// Minimum difference between the kernel's clock and the sensor's clock, in nanoseconds.
     var offset: Int64
     var frames = 1
 
@@ -64,21 +64,22 @@ struct FrameOrder: Sendable {
       frames += 1
     }
 
-    /// Whether a frame arrived too early to follow this clock.
+    /// Returns whether a frame arrived too early to follow this clock.
     func isEarly(_ frame: Frame) -> Bool { Self.offset(frame) &- offset < -FrameOrder.tolerance }
     func isLate(_ frame: Frame) -> Bool { Self.offset(frame) &- offset > FrameOrder.longestDelay }
     func fits(_ frame: Frame) -> Bool { !isEarly(frame) && !isLate(frame) }
   }
 
-  /// Deviation, in nanoseconds, beyond which a clock must have been set.
+  /// Maximum deviation of a frame from a clock, in nanoseconds. A larger deviation means that a clock was
+  /// set.
   private static let tolerance: Int64 = 2_000_000_000
   /// Maximum delay of a frame, in nanoseconds. A frame with a longer delay follows another clock.
   private static let longestDelay: Int64 = 10_000_000_000
-  /// Number of frames that prove a new clock, if no frame follows the old clock meanwhile.
+  /// Number of frames that prove a new clock, if no frame follows the old clock in the meantime.
   static let heldLimit = 3
-  /// Number of recent frames remembered, to recognise repetitions.
+  /// Number of recent frames that are remembered to recognise repetitions.
   private static let recentLimit = 256
-  /// Number of other streams' clocks remembered.
+  /// Number of remembered clocks of other streams.
   private static let otherLimit = 4
 
   private var line: Line?
@@ -90,6 +91,8 @@ struct FrameOrder: Sendable {
   private var place = 0
 
   /// Processes the next frame, in the order of arrival.
+  ///
+  /// - Returns: the decision about the frame, and about the held frames.
   mutating func take(_ frame: Frame) -> (verdict: Verdict, held: HeldFrames) {
     guard frame.device != 0 else { return (.next(isSameLink: true), .stay) }
     if let seen = recent.first(where: { $0.device == frame.device }) {
@@ -119,13 +122,13 @@ struct FrameOrder: Sendable {
   /// Ends the stream and decides about the held frames.
   mutating func finish() -> HeldFrames { settle(asOther: false) }
 
-  /// Whether a frame continues the stream.
+  /// Returns whether a frame continues the stream.
   private func follows(_ frame: Frame, _ line: Line) -> Bool {
     guard frame.device > line.device else { return false }
     let elapsed = frame.device - line.device
-    // One sensor cannot measure samples of two streams at once.
+    // One sensor cannot measure the samples of two streams at the same time.
     guard elapsed >= frame.duration else { return false }
-    // A short step continues the stream even if the kernel's clock was set.
+    // A short step continues the stream, even if the kernel's clock was set.
     return elapsed < UInt64(Self.tolerance) || !line.isEarly(frame)
   }
 
@@ -137,7 +140,7 @@ struct FrameOrder: Sendable {
     return isFirst ? .next(isSameLink: true) : .begins
   }
 
-  /// Handles a frame that does not follow the stream's clock or its order.
+  /// Handles a frame that does not follow the stream's clock or order.
   private mutating func consider(_ frame: Frame, isBehind: Bool) -> (Verdict, HeldFrames) {
     if let known = candidate, frame.device > known.device, known.fits(frame) {
       candidate?.take(frame)

@@ -3,13 +3,15 @@ package import BLESensors
 package import ColmiRing
 package import SensorSessions
 
-/// The tables of a Polar sensor's raw streams, with a row for each sample of a frame.
+/// Tables of a Polar sensor's raw streams, with one row per sample.
 package struct PolarTables: SampleTables {
   private var rows: [PolarRows]
 
+  /// Creates the table of one stream.
+  ///
   /// - Parameters:
-  ///   - sampleRate: in hertz; `nil` if the start of the stream was not received.
-  ///   - factor: conversion from counts to units; `nil` if the start of the stream was not received.
+  ///   - sampleRate: sample rate in hertz; `nil` if the start of the stream was not received.
+  ///   - factor: factor from counts to units; `nil` if the start of the stream was not received.
   package init(_ type: PolarMeasurementType, sampleRate: UInt16?, factor: Double?) {
     rows = [PolarRows(type, sampleRate: sampleRate, factor: factor)]
   }
@@ -24,7 +26,7 @@ package struct PolarTables: SampleTables {
     }
   }
 
-  /// Tables of this name and number of channels that a recording can contain.
+  /// Returns the tables with this name and number of channels that a recording can contain.
   package static func tables(named name: String, channelCount: Int) -> [RecordedTable] {
     guard channelCount > 0 else { return [] }
     let types = (0...63 as ClosedRange<UInt8>).map { PolarMeasurementType(rawValue: $0) }
@@ -57,7 +59,7 @@ package struct PolarTables: SampleTables {
     files.append(row, to: place)
   }
 
-  /// Adopts the settings of a stream that starts on another link; `nil` keeps the current value.
+  /// Applies the settings of a stream that starts on another link. `nil` keeps the current value.
   package mutating func take(_ type: PolarMeasurementType, sampleRate: UInt16?, factor: Double?) {
     guard let place = rows.firstIndex(where: { $0.type == type }) else { return }
     rows[place].take(sampleRate: sampleRate, factor: factor)
@@ -76,13 +78,13 @@ package struct PolarRows {
   package let type: PolarMeasurementType
   /// Number of channels in the first frame with samples. Frames with another number are not recorded.
   package private(set) var channelCount: Int?
-  /// Counts of samples without a row.
+  /// Numbers of samples without a row.
   package private(set) var account = TableAccount()
   private var factor: Double?
   fileprivate private(set) var sampleRate: UInt16?
   private var clock: PolarSampleClock
   private var order = FrameOrder()
-  /// Frames whose position depends on later frames.
+  /// Held frames, whose order depends on later frames.
   private var held: [(frame: PolarFrameSample, offset: Int64)] = []
   /// `ClockSetting.offset` of the next frame's timestamp, in nanoseconds.
   private var offset: Int64 = 0
@@ -91,10 +93,12 @@ package struct PolarRows {
   /// Values of one sample.
   private var values: [Int64] = []
 
+  /// Creates a converter for one stream.
+  ///
   /// - Parameters:
-  ///   - sampleRate: in hertz; `nil` if the start of the stream was not received.
-  ///   - factor: conversion from counts to units; `nil` if the start of the stream was not received. Frames
-  ///     that need it are then skipped.
+  ///   - sampleRate: sample rate in hertz; `nil` if the start of the stream was not received.
+  ///   - factor: factor from counts to units; `nil` if the start of the stream was not received. Frames that
+  ///     require the factor are then skipped.
   package init(_ type: PolarMeasurementType, sampleRate: UInt16?, factor: Double?) {
     self.type = type
     self.factor = factor
@@ -102,7 +106,7 @@ package struct PolarRows {
     clock = PolarSampleClock(sampleRateHertz: sampleRate ?? (type == .ecg ? Self.ecgRate : nil))
   }
 
-  /// Adopts the settings of a stream that starts on another link; `nil` keeps the current value.
+  /// Applies the settings of a stream that starts on another link. `nil` keeps the current value.
   package mutating func take(sampleRate: UInt16?, factor: Double?) {
     self.factor = factor ?? self.factor
     guard let sampleRate, sampleRate != self.sampleRate else { return }
@@ -111,10 +115,10 @@ package struct PolarRows {
     clock = PolarSampleClock(sampleRateHertz: sampleRate)
   }
 
-  /// The only sample rate of an electrocardiogram, in hertz. Reference `sensor-services.md`, 5.3.
+  /// Only sample rate of an electrocardiogram, in hertz. Reference `sensor-services.md`, 5.3.
   private static let ecgRate: UInt16 = 130
 
-  /// Name of the table.
+  /// Returns the name of the table for a type of measurement.
   package static func name(_ type: PolarMeasurementType) -> String {
     switch type {
     case .ecg: "ecg"
@@ -124,14 +128,14 @@ package struct PolarRows {
     }
   }
 
-  /// Number of columns before those of the channels.
+  /// Number of columns before the channels.
   package static let timeCount = times.count
   private static let times: [RecordedColumn] = [
     .time("time_ns"), .time("frame_time_ns"), .time("device_time_ns"),
   ]
 
-  /// The columns: time of the sample's measurement, kernel timestamp of its frame, sensor time, and channels.
-  /// Channels without a known name are numbered.
+  /// Returns the columns: measurement time of the sample, kernel timestamp of its frame, sensor time, and
+  /// channels. Channels without a known name are numbered.
   package static func columns(_ type: PolarMeasurementType, _ channelCount: Int) -> [RecordedColumn] {
     switch (type, channelCount) {
     case (.ecg, 1): return times + [RecordedColumn("ecg_uv", .int32, unit: "uV")]
@@ -147,7 +151,7 @@ package struct PolarRows {
   /// Records that the clock of the timestamps was set before the next frame.
   mutating func begin(_ clock: ClockSetting) { offset = clock.offset }
 
-  /// Processes the next frame of the stream, and passes `body` the rows that are now certain. A repeated
+  /// Processes the next frame of the stream, and calls `body` with the rows that are now decided. A repeated
   /// frame produces no rows.
   ///
   /// - Parameter body: called with each row, and whether it is the table's first.
@@ -171,7 +175,7 @@ package struct PolarRows {
     }
   }
 
-  /// Ends the stream, and passes the rows of held frames to `body`.
+  /// Ends the stream, and calls `body` with the rows of held frames.
   package mutating func finish(_ body: (_ row: borrowing PolarRow, _ isFirst: Bool) -> Void) {
     settle(order.finish(), body)
     account.missing += clock.doubtfulSampleCount
@@ -206,7 +210,8 @@ package struct PolarRows {
     account.missing -= count
   }
 
-  /// - Returns: `nil` for a frame without rows: it has no samples, or its rows do not fit the table.
+  /// Returns the order properties of a frame; `nil` for a frame without rows, because it has no samples or
+  /// does not fit the table.
   private mutating func fact(of sample: PolarFrameSample) -> FrameOrder.Frame? {
     var fact: FrameOrder.Frame?
     let period = clock.periodNanoseconds
@@ -227,15 +232,15 @@ package struct PolarRows {
     return fact
   }
 
-  /// Computes a digest: FNV-1a, 64 bits.
+  /// Returns the 64-bit FNV-1a digest of the bytes.
   private static func digest(_ octets: Span<UInt8>) -> UInt64 {
     var digest: UInt64 = 0xCBF2_9CE4_8422_2325
     for index in octets.indices { digest = (digest ^ UInt64(octets[index])) &* 0x100_0000_01B3 }
     return digest
   }
 
-  /// Passes the rows of a frame to `body`. The rows are placed with the clock setting at the start, but their
-  /// times use the current setting.
+  /// Calls `body` with the rows of a frame. The times are computed on the wall clock as it was set at the
+  /// start, then converted to the current setting.
   private mutating func write(
     _ sample: PolarFrameSample, _ offset: Int64, _ body: (borrowing PolarRow, Bool) -> Void
   ) {
@@ -271,7 +276,11 @@ package struct PolarRows {
     }
   }
 
-  /// Time of the sample that is `samples` before the last one of a frame, at the nominal rate.
+  /// Returns the time of a sample at the nominal rate.
+  ///
+  /// - Parameters:
+  ///   - time: time of the frame's last sample.
+  ///   - samples: number of samples from this sample to the last sample.
   private func nominal(_ time: ReceiveTime, _ samples: Int) -> Int64 {
     time.nanoseconds &- (sampleRate.map { Int64(samples) * 1_000_000_000 / Int64($0) } ?? 0)
   }
@@ -295,7 +304,7 @@ package struct PolarRows {
 package struct PolarRow: RecordedRow {
   package let type: PolarMeasurementType
   package var channelCount: Int { values.count }
-  /// Time of measurement by the kernel's clock: nanoseconds since the Unix epoch.
+  /// Measurement time on the kernel's clock, in nanoseconds since the Unix epoch.
   package let time: Int64
   fileprivate let frameTime: ReceiveTime
   fileprivate let deviceTime: Int64?

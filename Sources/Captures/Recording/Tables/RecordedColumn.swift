@@ -1,23 +1,24 @@
 /// File format of a recording's tables.
 public enum TableFormat: String, CaseIterable, Sendable {
-  /// A text file for each table.
+  /// One text file per table.
   case csv
-  /// A folder for each table, with a NumPy array for each column, and a `columns.json` that describes them.
+  /// One folder per table with a NumPy array per column, and a `columns.json` that describes them.
   case npy
 
-  /// Name of a table's file or folder.
+  /// Returns the name of a table's file or folder.
   package func fileName(_ table: String) -> String { self == .csv ? table + ".csv" : table }
 }
 
 /// A column of a recorded table.
 package struct RecordedColumn: Hashable, Sendable {
-  /// Type of the cells. In memory, a cell is one word (`TableCell`); in an array, its type decides the size.
+  /// Type of the cells. In memory, a cell is one word (`TableCell`). In an array, the size depends on the
+  /// type.
   package enum Kind: Hashable, Sendable {
     case int16, uint16, int32, int64
-    /// A number, exact for the 16-bit integers that it is used for; NaN if missing.
+    /// Number; exact for the 16-bit integers stored as such. NaN if missing.
     case float32(decimals: Int)
     case float64(decimals: Int)
-    /// One word of a short list. Empty if missing.
+    /// One word of a short list; empty if missing.
     case word([String])
 
     /// Name of the type in NumPy.
@@ -43,7 +44,8 @@ package struct RecordedColumn: Hashable, Sendable {
       }
     }
 
-    /// Whether a cell may be empty. Of the integer types, only the longest has a value to represent this.
+    /// Whether a cell may be empty. Of the integer types, only the longest type can represent a missing
+    /// value.
     package var canBeMissing: Bool {
       switch self {
       case .int16, .uint16, .int32: false
@@ -51,7 +53,7 @@ package struct RecordedColumn: Hashable, Sendable {
       }
     }
 
-    /// Range of the numbers that a cell can hold; `nil` if it holds words or any number.
+    /// Range of the numbers in a cell; `nil` for words and unlimited numbers.
     package var range: ClosedRange<Int64>? {
       switch self {
       case .int16: -0x8000...0x7FFF
@@ -76,7 +78,7 @@ package struct RecordedColumn: Hashable, Sendable {
     self.unit = unit
   }
 
-  /// The value of a cell; `nil` if it is missing or not a number.
+  /// Returns the value of a cell; `nil` if it is missing or not a number.
   package func number(_ word: UInt64) -> Double? { TableCell.number(word, kind) }
 
   package static func time(_ name: String) -> RecordedColumn { RecordedColumn(name, .int64, unit: "ns") }
@@ -85,8 +87,8 @@ package struct RecordedColumn: Hashable, Sendable {
   }
 }
 
-/// A cell as one word. Depending on its column's kind: an integer, the bits of a `Double`, or an index into
-/// the list of words.
+/// Cell as one word. Depending on the column's kind, it is an integer, the bits of a `Double`, or an index
+/// into the list of words.
 package enum TableCell {
   /// Missing integer. NumPy reads it as "not a time" in `datetime64[ns]`.
   package static let missing = UInt64(bitPattern: .min)
@@ -106,7 +108,7 @@ package enum TableCell {
     }
   }
 
-  /// The value; `nil` if it is missing or not a number.
+  /// Returns the value of a cell; `nil` if it is missing or not a number.
   package static func number(_ word: UInt64, _ kind: RecordedColumn.Kind) -> Double? {
     switch kind {
     case .int16, .uint16, .int32, .int64: word == missing ? nil : Double(Int64(bitPattern: word))

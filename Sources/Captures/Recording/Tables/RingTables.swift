@@ -2,7 +2,7 @@ package import BLEWire
 package import ColmiRing
 package import SensorSessions
 
-/// The tables of a ring: one for each subtype as received, and one of ticks.
+/// Tables of a ring: one for each subtype, and one of ticks.
 package struct RingTables: SampleTables {
   /// Index of the table `samples`.
   private static let ticksTable = RingStream.allCases.count
@@ -54,17 +54,17 @@ package struct RingTables: SampleTables {
   }
 }
 
-/// Counts the samples missing according to a ring's clock: those of ticks from which nothing was received,
-/// and those absent from a received tick.
+/// Counts the samples missing according to a ring's clock: samples of completely missing ticks, and missing
+/// samples of received ticks.
 package struct RingLosses: Sendable {
-  /// Maximum tick rate of a ring, in ticks per second. Faster ticks are replayed from a log or a test, whose
+  /// Maximum tick rate of a ring, in ticks per second. Faster ticks come from a replayed log or a test, whose
   /// timestamps do not follow the ring's clock.
   private static let fastestTicks = 1_000.0
 
   private struct Last: Sendable {
     var index: Int
     var time: ReceiveTime
-    /// Number of missing ticks up to this one.
+    /// Number of missing ticks up to this tick.
     var missingTicks: Int
   }
 
@@ -72,15 +72,15 @@ package struct RingLosses: Sendable {
   /// The last tick that contained the part, by `RingTick.Part.rawValue`.
   private var last: [Last?] = RingTick.Part.allCases.map { _ in nil }
   private var missing: [Int] = RingTick.Part.allCases.map { _ in 0 }
-  /// Number of missing samples that belong to ticks from which nothing was received, by
-  /// `RingTick.Part.rawValue`.
+  /// Number of missing samples of completely missing ticks, by `RingTick.Part.rawValue`.
   private var whole: [Int] = RingTick.Part.allCases.map { _ in 0 }
   private var missingTicks = 0
 
   package init() {}
 
   package mutating func take(_ placed: PlacedTick) {
-    // Reserve before any sample is missing, so that the first stretch of a long stream does not allocate.
+    // Reserve memory before the first missing sample, so that the first gap of a long stream does not
+    // allocate.
     if !account.isNumbered { account.stretches.reserveCapacity(TableAccount.stretchLimit) }
     account.isNumbered = true
     missingTicks += placed.missingBefore
@@ -107,9 +107,11 @@ package struct RingLosses: Sendable {
     last[part.rawValue] = Last(index: placed.index, time: placed.fittedTime, missingTicks: missingTicks)
   }
 
-  /// - Parameter report: states which parts come with each tick; the absence of other parts is not a loss. If
-  ///   the residual of the timestamps exceeds one tick period, the report cannot prove that whole ticks are
-  ///   missing. If it exceeds 3 periods, the report cannot prove that none are missing.
+  /// Returns the numbers of missing samples.
+  ///
+  /// - Parameter report: summary of the ring's ticks. It determines which parts each tick has; other parts
+  ///   are not lost. If the residual of the timestamps exceeds one tick period, it does not prove that whole
+  ///   ticks are missing. If the residual exceeds 3 periods, it does not prove that no ticks are missing.
   package func account(_ report: TickReport) -> TableAccount {
     guard let rate = report.rate, rate <= Self.fastestTicks else { return TableAccount() }
     var account = account
@@ -124,19 +126,19 @@ package struct RingLosses: Sendable {
       }
       account.isNumbered = account.isNumbered && missingTicks == 0 && periodsOff < Self.doubt
     }
-    // If the number of ticks that the ring produced is unknown, more may be missing.
+    // If the number of ticks that the ring produced is unknown, more ticks may be missing.
     if report.clock.missingAtMost == nil { account.isNumbered = false }
     return account
   }
 
-  /// Maximum residual of the timestamps, in tick periods, at which it is certain that ticks are missing.
+  /// Maximum residual of the timestamps, in tick periods, at which missing ticks are certain.
   private static let proof = 1.0
-  /// Maximum residual of the timestamps, in tick periods, at which it is certain that no ticks are missing.
+  /// Maximum residual of the timestamps, in tick periods, at which the absence of missing ticks is certain.
   private static let doubt = 3.0
 }
 
-/// Produces the rows of the table `samples`: one for each tick by the sensor's own clock, with the kernel's
-/// timestamp and the values of each subtype received.
+/// Creates the rows of the table `samples`: one row per tick on the sensor's own clock, with kernel timestamp
+/// and values of each received subtype.
 package struct TickRows: Sendable {
 
   package init() {}
@@ -150,10 +152,10 @@ package struct TickRows: Sendable {
     content: .derived)
 
   /// Number of the current fit, from 1. Each restart of the sensor's clock and each step of the wall clock
-  /// begins a new fit.
+  /// starts a new fit.
   private var fit = 1
 
-  /// The row of the next tick.
+  /// Returns the row of the next tick.
   mutating func row(_ placed: PlacedTick) -> TickRow {
     if placed.isRestart || placed.isClockSet { fit += 1 }
     return TickRow(placed: placed, fit: fit)

@@ -2,19 +2,19 @@ import BLEWire
 package import ColmiRing
 package import JSONText
 
-/// A row of a recorded table, in any output format.
+/// Row of a recorded table, independent of the output format.
 package protocol RecordedRow {
-  /// Appends the cells of its columns to `output`, in order.
+  /// Appends the cells of the row to `output`, in the order of the columns.
   func encode<Output: RowOutput>(into output: inout Output)
 }
 
 /// Output that accepts the cells of a row.
 package protocol RowOutput {
   mutating func append(_ number: Int64)
-  /// Appends a number, which is rounded half away from zero when converted to text.
+  /// Appends a number, which text output rounds half away from zero.
   mutating func append(_ number: Double, decimals: Int)
   mutating func append(word: String)
-  /// Appends cells without a value.
+  /// Appends empty cells.
   mutating func appendMissing(_ count: Int)
   /// Appends the cells of a raw sample: all columns of its table after the time.
   mutating func append(_ sample: RingRawSample)
@@ -44,10 +44,10 @@ struct TextRow: RowOutput {
   private var octets: [UInt8] = []
   private var isFirst = true
 
-  /// Moves the text here, to append to it without a copy, and leaves an empty array in its place.
+  /// Takes over the text without a copy, and leaves an empty array in its place.
   init(_ text: inout [UInt8]) { swap(&octets, &text) }
 
-  /// Ends the line and moves the text back.
+  /// Ends the line and returns the text.
   mutating func end(_ text: inout [UInt8]) {
     octets.append(UInt8(ascii: "\n"))
     swap(&octets, &text)
@@ -81,7 +81,7 @@ struct TextRow: RowOutput {
   }
 }
 
-/// Cells as words, encoded by the kinds of the columns.
+/// Cells as words, encoded according to the columns.
 package struct WordRow: RowOutput, Sendable {
   /// Words of consecutive rows.
   package private(set) var words: [UInt64] = []
@@ -156,11 +156,11 @@ package struct WordRow: RowOutput, Sendable {
     append(Int64(diff))
   }
 
-  /// Appends counts converted to g, which is exact: 512 counts are 1 g.
+  /// Appends counts converted to g. The conversion is exact: 512 counts are 1 g.
   private mutating func append(g counts: Int16) { append(Double(counts) / 512, decimals: 6) }
 }
 
-/// A row of words with the columns that describe them.
+/// Row of words, with the columns that describe them.
 package struct WordCells: RecordedRow {
   package let columns: [RecordedColumn]
   package let words: [UInt64]
@@ -187,7 +187,7 @@ package struct WordCells: RecordedRow {
 }
 
 extension JSONLine {
-  /// Appends the cells of a row as members named after their columns; an empty cell is `null`.
+  /// Appends the cells of a row as members named after the columns; an empty cell is `null`.
   package mutating func members(of row: some RecordedRow, _ columns: [RecordedColumn]) {
     var words = WordRow(columns, wordCapacity: columns.count)
     row.encode(into: &words)
@@ -195,7 +195,7 @@ extension JSONLine {
     members(columns, words.words)
   }
 
-  /// Appends cells as members. Times are strings, because JavaScript and jq would round numbers of that size.
+  /// Appends cells as members. Times are strings, because JavaScript and jq would round such large numbers.
   package mutating func members(_ columns: [RecordedColumn], _ words: [UInt64]) {
     for (column, word) in zip(columns, words) {
       key(column.name)

@@ -2,7 +2,7 @@ import BLESensors
 package import BLEWire
 package import SensorSessions
 
-/// The tables of a heart-rate sensor: measurements, and the beat-to-beat intervals received with them.
+/// Tables of a heart-rate sensor: measurements, and the beat-to-beat intervals received with them.
 package struct HeartRateTables: SampleTables {
   package init() {}
 
@@ -70,7 +70,7 @@ package struct RRIntervalRow: RecordedRow {
   }
 }
 
-/// The table of a thermometer or CORE sensor. A row without a reading has a state and no number.
+/// Table of a thermometer or CORE sensor. A row without a reading has a state but no number.
 package struct TemperatureTables: SampleTables {
   package init() {}
 

@@ -3,11 +3,11 @@ import BLEWire
 package import ColmiRing
 public import SensorSessions
 
-/// The tables of a ring capture: one for each kind of raw sample.
+/// Tables of a ring capture: one for each kind of raw sample.
 public enum RingStream: Int, CaseIterable, Sendable {
   case accelerometer, ppg, spO2
 
-  /// - Returns: the table of a sample; `nil` for an unknown subtype.
+  /// Returns the table for a sample; `nil` for an unknown subtype.
   package init?(_ sample: RingRawSample) {
     switch sample {
     case .accelerometer: self = .accelerometer
@@ -30,7 +30,7 @@ public enum RingStream: Int, CaseIterable, Sendable {
 
   package var table: RecordedTable { RecordedTable(name: name, columns: columns) }
 
-  /// Whether a sample may lack its reading.
+  /// Whether a sample of this stream may lack a reading.
   package var hasDropouts: Bool { self != .accelerometer }
 
   /// The corresponding part of a tick.
@@ -49,13 +49,13 @@ public enum RingStream: Int, CaseIterable, Sendable {
     }
   }
 
-  /// The columns of a sample, with names that no other stream uses. Counts are raw sensor values; 512 counts
-  /// are 1 g.
+  /// Returns the columns of a sample, with names that no other stream uses. Counts are raw sensor values; 512
+  /// counts are 1 g.
   ///
-  /// If the light was not measured, its column is empty, but the values of the LED, green or red, are
+  /// If the light was not measured, the light column is empty, but the values of the green or red LED are
   /// present.
   ///
-  /// - Parameter kind: kind of the columns that have a value whenever the sample was received.
+  /// - Parameter kind: kind of the columns that have a value in every received sample.
   package func values(_ kind: RecordedColumn.Kind) -> [RecordedColumn] {
     switch self {
     case .accelerometer:
@@ -78,10 +78,10 @@ public enum RingStream: Int, CaseIterable, Sendable {
 }
 
 extension RingRawReading: RecordedRow {
-  /// The table of this reading; `nil` for an unknown subtype.
+  /// Table of this reading; `nil` for an unknown subtype.
   public var stream: RingStream? { RingStream(sample) }
 
-  /// Maximum size of a row's values, in bytes: three counts of 7, three accelerations of 11.
+  /// Maximum size of a row's values, in bytes: three counts of 7 bytes, three accelerations of 11 bytes.
   fileprivate static let valueLimit = 64
 
   package func encode<Output: RowOutput>(into output: inout Output) {
@@ -114,13 +114,13 @@ extension [UInt8] {
     }
   }
 
-  /// Appends a comma and the number, if there is one.
+  /// Appends a comma and, if there is one, the number.
   package mutating func appendColumn(_ number: Int64?) {
     append(UInt8(ascii: ","))
     if let number { append(decimal: number) }
   }
 
-  /// Appends a comma and the number with `decimals` digits after the point, if there is one.
+  /// Appends a comma and, if there is one, the number with `decimals` digits after the point.
   package mutating func appendColumn(_ number: Double?, decimals: Int) {
     append(UInt8(ascii: ","))
     if let number { append(number, decimals: decimals) }
@@ -153,7 +153,7 @@ extension OutputSpan<UInt8> {
 
   fileprivate mutating func append(decimal number: Int64) {
     if number < 0 { append(UInt8(ascii: "-")) }
-    // Produce the digits last to first, then append them in order.
+    // Compute the digits from last to first, then append them in order.
     var digits = InlineArray<20, UInt8>(repeating: 0)
     var first = digits.count
     var rest = number.magnitude
@@ -177,8 +177,8 @@ extension OutputSpan<UInt8> {
     append(column: Int64(diff))
   }
 
-  /// Appends a comma and the counts as g with six decimals: 1 count is 1953.125 µg, rounded half away from
-  /// zero.
+  /// Appends a comma and the counts as g with six decimals, rounded half away from zero. 1 count is 1953.125
+  /// µg.
   fileprivate mutating func append(microG counts: Int16) {
     append(UInt8(ascii: ","))
     if counts < 0 { append(UInt8(ascii: "-")) }

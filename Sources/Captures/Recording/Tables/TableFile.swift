@@ -1,12 +1,12 @@
 import BLELinux
 
-/// The file or folder of one table. It is a class because arrays cannot hold noncopyable values.
+/// File or folder of one table. A class, because arrays cannot hold noncopyable values.
 final class TableFile {
-  /// The table's description. Its columns are known after `open` at the latest.
+  /// Description of the table. Its columns are known after `open` at the latest.
   private(set) var table: RecordedTable
   var rowsTaken = 0
-  /// Whether the table's file was deleted, moved or truncated. It then accepts no rows and reports none
-  /// as written.
+  /// Whether the table's file was deleted, moved or truncated. The table then accepts no rows and reports no
+  /// rows as written.
   private(set) var isGone = false
   private let format: TableFormat
   private let directory: String
@@ -25,7 +25,7 @@ final class TableFile {
     if !table.columns.isEmpty { try open(in: folder) }
   }
 
-  /// Sets the columns of a table that was created without any.
+  /// Sets the columns of a table that was created without columns.
   func open(with columns: [RecordedColumn], in folder: OpenFolder) throws(SystemError) {
     table.columns = columns
     try open(in: folder)
@@ -42,7 +42,7 @@ final class TableFile {
     }
   }
 
-  /// Number of rows written to the kernel. The first unit of a text file is its header.
+  /// Number of rows written to the kernel. The first unit of a text file is the header.
   var rowsWritten: Int {
     if isGone { return 0 }
     return switch format {
@@ -59,12 +59,12 @@ final class TableFile {
     }
   }
 
-  /// First cell of the first column, if the format keeps it.
+  /// First cell of the first column, if the format stores it.
   var firstCell: UInt64? { columns?.firstCell }
-  /// Last cell of the first column, if the format keeps it.
+  /// Last cell of the first column, if the format stores it.
   var lastCell: UInt64? { columns?.lastCell }
 
-  /// Whether rows are waiting for a flush or a sync.
+  /// Whether rows are waiting for a flush or sync.
   var isPending: Bool {
     if isGone { return false }
     return switch format {
@@ -73,7 +73,7 @@ final class TableFile {
     }
   }
 
-  /// Name in the capture's directory.
+  /// Name of the file in the capture's directory.
   var fileName: String { format.fileName(table.name) }
 
   /// Checks whether the table still exists.
@@ -85,7 +85,7 @@ final class TableFile {
     return isGone
   }
 
-  /// Whether the table counts as removed because it was cut.
+  /// Whether the table counts as removed because it was truncated.
   var isCut: Bool { text?.isCut ?? columns?.isCut ?? false }
 
   func append(_ row: some RecordedRow) throws(SystemError) {

@@ -3,10 +3,10 @@ import BLEPacketLog
 import BLEWire
 import Synchronization
 
-/// Follows the log of another process and passes its records to a writer, as if the monitor had sent them.
+/// Follows the log of another process and passes its records to a writer, as if they came from the monitor.
 ///
-/// It reads the log's file, so it cannot delay the other process or make it lose records. Flushed records are
-/// read at most 100 ms later.
+/// The source reads the file, so it cannot delay the other process or cause drops. Flushed records are read
+/// at most 100 ms later.
 final class CaptureSource: RecordSource {
   private static let pauseMilliseconds = 100
 
@@ -18,6 +18,8 @@ final class CaptureSource: RecordSource {
   private let done: AsyncStream<Never>
   private let doneContinuation: AsyncStream<Never>.Continuation
 
+  /// Opens a log.
+  ///
   /// - Throws: ENOENT if the log or its process no longer exists.
   init(_ log: RunningLog) throws(SystemError) {
     self.log = log
@@ -30,7 +32,7 @@ final class CaptureSource: RecordSource {
   func start(into writer: PacketLogFile, onEnd: @escaping @Sendable () -> Void) throws(SystemError) {
     let log = log
     try SystemThread.start(named: "ringtap-source") {
-      // A log that cannot be read further has ended.
+      // If the log cannot be read further, it has ended.
       try? self.follow(log, into: writer)
       self.doneContinuation.finish()
       onEnd()

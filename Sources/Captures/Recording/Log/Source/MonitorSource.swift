@@ -3,7 +3,7 @@ import BLEWire
 
 /// Passes records from the kernel's monitor to a log's writer, on the receive thread.
 actor MonitorSource: RecordSource {
-  /// Maximum number of batches in one turn, so that other jobs of the loop can run.
+  /// Maximum number of batches per turn. Other jobs of the loop run between turns.
   private static let turnLimit = 8
   private static let slots = 32
 
@@ -20,7 +20,8 @@ actor MonitorSource: RecordSource {
 
   /// Opens the monitor. Records wait in the socket until `start`.
   ///
-  /// - Parameter adapter: the only adapter to record. Records that belong to no adapter are always kept.
+  /// - Parameter adapter: the adapter to record; `nil` for all. Records that belong to no adapter are always
+  ///   kept.
   init(adapter: UInt16?) throws(SystemError) {
     let descriptor = try MonitorSocket.open()
     loop = try EventLoop(name: "ringtap-monitor")
@@ -41,7 +42,7 @@ actor MonitorSource: RecordSource {
     token = try loop.add(source, descriptor, for: .readable)
   }
 
-  /// Passes on the records waiting in the socket, and ends.
+  /// Passes on the records that wait in the socket, and ends.
   func close() {
     if let token {
       receive(batches: .max)
@@ -59,7 +60,7 @@ actor MonitorSource: RecordSource {
     guard let writer else { return }
     var rest = batches
     while rest > 0 {
-      // The monitor's socket has no peer and no errors of its own: a failure here is a temporary lack of
+      // The monitor's socket has no peer and no errors of its own. A failure here is a temporary lack of
       // memory.
       guard let count = try? slab.receive(from: descriptor), count > 0 else { break }
       writer.sourceDrops = descriptor.receiveQueueDrops ?? slab.drops
@@ -67,7 +68,7 @@ actor MonitorSource: RecordSource {
         push(slab.datagram(index), slab.time(index) ?? SystemClock.now(), into: writer.queue)
       }
       writer.wake.signal()
-      // Records that arrive meanwhile are left for the next turn.
+      // Leave records that arrive later to the next turn.
       rest = count < slab.slots ? 0 : rest - 1
     }
   }

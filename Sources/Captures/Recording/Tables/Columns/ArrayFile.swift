@@ -3,24 +3,24 @@ import Glibc
 
 /// A one-dimensional NumPy array (`.npy`, format 1.0) that grows on disk and can be opened at any time.
 ///
-/// The header occupies one page and states the number of elements. Elements are appended first; a second
-/// system call then counts ("claims") them in the header. A process killed between the two leaves a file that
-/// is longer than its header states. `numpy.load` opens such a file, also with `mmap_mode`. It refuses a file
-/// that is shorter, which cannot occur here: elements reach the kernel before their count. The count lies in
-/// one sector, which a disk writes whole or not at all.
+/// The header occupies one page and contains the number of elements. Elements are appended first; a second
+/// system call then updates ("claims") the number in the header. If the process is killed between the two,
+/// the file is longer than stated in its header. `numpy.load` opens such a file, also with `mmap_mode`. It
+/// refuses a shorter file, which cannot occur here because elements reach the kernel before their number. The
+/// number is within one sector, which a disk writes atomically.
 ///
-/// After a power failure, the disk must not have the header without the elements and the file's length.
-/// `writeOut` therefore writes only the elements to disk; their pages differ from the header's. A `sync` of
-/// another file then makes the file system record the lengths of all files. The `sync` of this file, which
-/// writes the header, comes last. The kernel writes pages by itself after 30 s, in any order; `syncLimit` is
-/// shorter than that.
+/// After a power failure, the disk must not contain the header without the elements and the file's length.
+/// `writeOut` therefore writes only the elements to disk; the header is on another page. A `sync` of another
+/// file then makes the file system commit the lengths of all files. The `sync` of this file, which writes the
+/// header, comes last. The kernel writes pages on its own after 30 s, in any order; `syncLimit` is shorter
+/// than 30 s.
 ///
 /// NumPy Enhancement Proposal 1, "A Simple File Format for NumPy Arrays".
 package final class ArrayFile {
-  /// Size of the header, in bytes: a page and a block of most file systems. The format requires a multiple of
-  /// 64.
+  /// Size of the header, in bytes: one page, and one block of most file systems. The format requires a
+  /// multiple of 64.
   package static let headerByteCount = 4096
-  /// Maximum time for which a header may be in the kernel but not on disk. The kernel writes pages by itself
+  /// Maximum time for which a header may be in the kernel but not on disk. The kernel writes pages on its own
   /// after 30 s (`vm.dirty_expire_centisecs`).
   package static let syncLimit = Duration.seconds(25)
 
@@ -33,7 +33,7 @@ package final class ArrayFile {
   /// Number of bytes of elements written to the kernel, claimed or not.
   package private(set) var byteCount = 0
   private let descriptor: FileDescriptor
-  /// The part of the header that is rewritten. White space follows it.
+  /// Part of the header that is rewritten. White space follows it.
   private var header: [UInt8]
   /// Offset of the number of elements in the header.
   private let countOffset: Int
@@ -47,7 +47,7 @@ package final class ArrayFile {
   /// - Parameters:
   ///   - name: name of the file.
   ///   - folder: the folder that contains it.
-  ///   - path: path of the file in messages.
+  ///   - path: path of the file for messages.
   ///   - type: NumPy type of the elements, such as `<i8`; at most 16 characters.
   package init(
     creating name: String, in folder: OpenFolder, _ path: String, type: String
@@ -58,7 +58,7 @@ package final class ArrayFile {
       throw SystemError(call: "open \(path)", number: error.number)
     }
     isWatched = folder.holds(self.name, descriptor)
-    // The magic string, version 1.0, and the length of the rest as a little-endian 16-bit number.
+    // Magic string, version 1.0, and length of the remaining header as a little-endian 16-bit number.
     header = [0x93] + Array("NUMPY".utf8) + [1, 0]
     header += [UInt8((Self.headerByteCount - 10) & 0xFF), UInt8((Self.headerByteCount - 10) >> 8)]
     header += "{'descr': '\(type)', 'fortran_order': False, 'shape': (".utf8
@@ -72,7 +72,7 @@ package final class ArrayFile {
     } catch { throw named(error) }
   }
 
-  /// Whether the kernel has bytes that a power failure could lose.
+  /// Whether bytes written to the kernel could be lost in a power failure.
   package var isUnsynced: Bool { syncedByteCount < byteCount }
 
   /// Writes elements to the kernel without counting them in the header.
@@ -81,7 +81,7 @@ package final class ArrayFile {
   ///   part of an element.
   package func append(_ elements: Span<UInt8>) throws(SystemError) {
     var sent = 0
-    // Data after a hole is useless; `isGone` reports the cut.
+    // Data after a hole is useless. `isGone` reports the truncation.
     if isCut { return }
     do throws(SystemError) {
       while sent < elements.count {
@@ -92,7 +92,7 @@ package final class ArrayFile {
     } catch { throw named(error) }
   }
 
-  /// Writes the number of elements into the header.
+  /// Writes the number of elements to the header.
   ///
   /// Uses `pwrite` over existing bytes of the file.
   package func claim(_ count: Int) throws(SystemError) {
@@ -103,7 +103,7 @@ package final class ArrayFile {
     } catch { throw named(error) }
   }
 
-  /// Truncates the elements to `byteCount` bytes. The caller must append nothing afterwards.
+  /// Truncates the elements to `byteCount` bytes. Nothing may be appended afterwards.
   package func cut(to byteCount: Int) {
     // Best effort: readers ignore unclaimed elements.
     _ = ftruncate(descriptor.rawValue, off_t(Self.headerByteCount + byteCount))
@@ -120,7 +120,7 @@ package final class ArrayFile {
 
   /// Waits until the written data is on disk.
   ///
-  /// Uses `fdatasync`. Returns at once for a file that is not on a disk.
+  /// Uses `fdatasync`. Returns at once for a device or pipe.
   package func sync() throws(SystemError) {
     guard isUnsynced else { return }
     let number = descriptor.rawValue
@@ -130,19 +130,19 @@ package final class ArrayFile {
     syncedByteCount = byteCount
   }
 
-  /// Whether the file was removed, replaced, moved out of its folder, or cut.
+  /// Returns whether the file was removed, replaced, moved out of its folder, or truncated.
   package func isGone(from folder: OpenFolder) -> Bool {
     isWatched && (isCut || !folder.holds(name, descriptor))
   }
 
-  /// Whether the file is shorter than the data written to it.
+  /// Whether the file is shorter than the written data.
   package var isCut: Bool { isWatched && descriptor.isShorter(than: Self.headerByteCount + byteCount) }
 
   private func named(_ error: SystemError) -> SystemError {
     SystemError(call: "write \(path)", number: error.number)
   }
 
-  /// Writes the number byte by byte, because the writer's thread must not allocate.
+  /// Writes the number to the header byte by byte, because the writer's thread must not allocate.
   private func setCount(_ count: Int) {
     var divisor = 1
     while count / divisor >= 10 { divisor *= 10 }

@@ -2,12 +2,12 @@ import BLELinux
 import BLEWire
 import JSONText
 
-/// A table stored as a folder of NumPy arrays, one for each column.
+/// Table stored as a folder of NumPy arrays, one for each column.
 ///
-/// Rows are buffered in memory of fixed size. A flush writes the cells of each column, then updates each
-/// header, the first column's last. Whenever the program ends, no column has fewer elements than the first
-/// one, which contains the time. If the disk accepts only part of a flush, the table is as long as its
-/// shortest column.
+/// Rows are buffered in memory of fixed size. A flush writes the cells of each column, then updates the
+/// headers; the header of the first column, which contains the time, is updated last. Whenever the program
+/// ends, no column has fewer elements than the first column. If the disk accepts only part of a flush, the
+/// table is as long as its shortest column.
 package struct ColumnFiles: ~Copyable {
   /// Maximum number of words of buffered rows.
   private static let wordLimit = 1 << 13
@@ -20,7 +20,7 @@ package struct ColumnFiles: ~Copyable {
   private var octets: [UInt8] = []
   /// Number of rows written to the kernel.
   private(set) var writtenRows = 0
-  /// Number of rows that the headers count.
+  /// Number of rows in the headers.
   private var claimedRows = 0
   private var failure: SystemError?
   /// First cell of the first column: the start time of the table.
@@ -28,11 +28,11 @@ package struct ColumnFiles: ~Copyable {
   /// Last cell of the first column: the end time of the table.
   private(set) var lastCell: UInt64?
 
-  /// Creates the folder and its empty arrays.
+  /// Creates the table's files.
   ///
   /// - Parameters:
-  ///   - directory: the capture's folder.
-  ///   - path: path of the new folder in messages.
+  ///   - directory: folder of the capture.
+  ///   - path: path of the new folder for messages.
   init(
     _ columns: [RecordedColumn], in directory: OpenFolder, _ path: String
   ) throws(SystemError) {
@@ -64,7 +64,7 @@ package struct ColumnFiles: ~Copyable {
 
   /// Appends one row.
   ///
-  /// - Throws: ENOSPC or similar when the buffer is full and cannot be written; every later call throws the
+  /// - Throws: ENOSPC or similar when the buffer is full and cannot be written. All later calls throw the
   ///   same error.
   mutating func append(_ row: some RecordedRow) throws(SystemError) {
     if let failure { throw failure }
@@ -73,7 +73,7 @@ package struct ColumnFiles: ~Copyable {
     if rows.words.count >= Self.wordLimit { try spill() }
   }
 
-  /// Writes everything to the kernel, including headers.
+  /// Writes all rows and the headers to the kernel.
   mutating func flush() throws(SystemError) {
     if let failure { throw failure }
     try spill()
@@ -89,8 +89,8 @@ package struct ColumnFiles: ~Copyable {
     }
   }
 
-  /// Waits until the written data is on disk. The first column is synced last, so no other column has fewer
-  /// elements.
+  /// Waits until the written data is on disk. The first column is synced last, so that no other column has
+  /// fewer elements.
   mutating func sync() throws(SystemError) {
     guard failure == nil else { return }
     do throws(SystemError) {
@@ -101,15 +101,15 @@ package struct ColumnFiles: ~Copyable {
     }
   }
 
-  /// Whether an array was removed or moved away, or the folder was moved out of the capture.
+  /// Returns whether an array was removed or moved away, or the folder was moved out of the capture.
   func isGone(from directory: OpenFolder) -> Bool {
     if !directory.holds(name, folder) { return true }
-    // Iterates over indices: in unoptimised builds, iterating over the arrays allocates on each step.
+    // Iterates over indices, because iterating over the arrays allocates on each step in unoptimised builds.
     for place in arrays.indices where arrays[place].isGone(from: folder) { return true }
     return false
   }
 
-  /// Whether an array was cut.
+  /// Whether an array was truncated.
   var isCut: Bool {
     for place in arrays.indices where arrays[place].isCut { return true }
     return false
@@ -119,7 +119,8 @@ package struct ColumnFiles: ~Copyable {
   private mutating func spill() throws(SystemError) {
     let count = rows.words.count / columns.count
     guard count > 0 else { return }
-    // Keep writing the other columns after one fails: only the rows present in all columns count.
+    // If writing one column fails, write the other columns anyway. Only rows that are complete in all columns
+    // count.
     var refusal: SystemError?
     for place in columns.indices {
       octets.removeAll(keepingCapacity: true)
@@ -138,19 +139,21 @@ package struct ColumnFiles: ~Copyable {
     claimedRows = writtenRows
   }
 
-  /// Keeps the rows that all columns have.
+  /// Handles an error, and keeps the rows that are complete in all columns.
   private mutating func fail(_ error: SystemError) throws(SystemError) {
     failure = error
     let whole = zip(arrays, columns).map { $0.byteCount / $1.kind.byteCount }.min() ?? 0
     noteEnds(whole - writtenRows)
     writtenRows = whole
     for (array, column) in zip(arrays, columns) { array.cut(to: whole * column.kind.byteCount) }
-    // The headers overwrite existing bytes, which works even on a full disk.
+    // The headers overwrite existing bytes, which is possible on a full disk.
     do throws(SystemError) { try claim() } catch { writtenRows = claimedRows }
     rows.removeAll()
     throw error
   }
 
+  /// Records the first and last cell of the first column.
+  ///
   /// - Parameter count: number of buffered rows that were written to the kernel.
   private mutating func noteEnds(_ count: Int) {
     guard count > 0, count * columns.count <= rows.words.count else { return }
@@ -158,7 +161,7 @@ package struct ColumnFiles: ~Copyable {
     lastCell = rows.words[(count - 1) * columns.count]
   }
 
-  /// Encodes the cells of one column as its array stores them.
+  /// Encodes the cells of one column in the format of its array.
   private mutating func gather(_ column: Int, _ count: Int) {
     let (kind, words, stride) = (columns[column].kind, rows.words, columns.count)
     octets.append(addingCapacity: count * kind.byteCount) { output in
@@ -194,8 +197,9 @@ extension OutputSpan<UInt8> {
 
 /// The `columns.json` of a recording in arrays: file, type and unit of each table's columns.
 ///
-/// It is written at the start, with `rows` set to `null`; the lengths are in the arrays' headers. At the end,
-/// a complete index replaces it; on a full disk, it uses the space reserved at the start.
+/// It is written at the start with `rows` set to `null`, because the arrays' headers contain the lengths. At
+/// the end, it is replaced by a complete index. On a full disk, the complete index uses the space reserved at
+/// the start.
 package struct ColumnIndex: ~Copyable {
   package static let fileName = "columns.json"
   private static let reservedByteCount = 16_384
@@ -214,7 +218,11 @@ package struct ColumnIndex: ~Copyable {
 
   /// Replaces the contents.
   ///
-  /// - Parameter rate: rows per second of the table of ticks.
+  /// - Parameters:
+  ///   - tables: tables of the recording.
+  ///   - isComplete: whether the recording has ended.
+  ///   - rate: rows per second of the table of ticks.
+  ///   - folder: folder of the recording.
   mutating func write(
     _ tables: [TableFile], isComplete: Bool, rate: Double? = nil, in folder: OpenFolder
   ) throws(SystemError) {
