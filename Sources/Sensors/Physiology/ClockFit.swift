@@ -84,9 +84,9 @@ public struct ClockFit: Sendable {
     var time: Double
   }
 
-  /// Bounds for the production time of a tick that arrived in another event than the previous tick. `before`
-  /// is the timestamp of the previous tick's event. The tick was produced after that event or, if later,
-  /// after the event one interval before its own.
+  /// Bounds for the production time of a tick whose connection event differs from the previous tick's event.
+  /// `before` is the timestamp of the previous tick's event. The tick was produced after that event or, if
+  /// later, after the event one interval before its own.
   private struct Wait: Sendable {
     var index: Double
     var time: Double
@@ -114,8 +114,8 @@ public struct ClockFit: Sendable {
   private var waitStep = 1
   private var waitsSkipped = 0
   private var events = EventGrid()
-  /// Sum of the largest earliness of forgotten ticks against each line that replaced theirs, in periods.
-  /// Unless a clock changed its rate, this is the number of ticks that the tick numbers do not count.
+  /// Number of periods by which forgotten ticks were too early for the lines that replaced theirs. If no
+  /// clock changed its rate, this number of ticks is missing but not counted in the tick numbers.
   public private(set) var unnumbered = 0.0
   /// Bounds of the period from previous lines, in nanoseconds; `nil` on the first line.
   private var known: (low: Double, high: Double)?
@@ -215,7 +215,8 @@ public struct ClockFit: Sendable {
       fewest = min(fewest, counts[place])
     }
     guard Double(fewest) <= Self.largestShareMissed * Double(waitCount) else { return nil }
-    // If lost or truncated events are frequent, they can hide behind the line, so the limit is higher.
+    // If events were lost or cut short, a line that follows the timestamps themselves counts too few missed
+    // events. Frequent losses therefore increase the limit.
     let surplus =
       Double(fewest).squareRoot() * Self.surplus + events.longSteps * Self.surplusOfLost * Double(waitCount)
     let limit = fewest + Self.leastSurplus + Int(surplus)
@@ -521,8 +522,9 @@ private struct EventGrid: Sendable {
     return .infinity
   }
 
-  /// Returns the largest fraction of `interval` of which all steps are multiples. It is needed if ticks are
-  /// slightly slower than events, so that a tick skips an event only now and then.
+  /// Returns the largest fraction of `interval` of which all steps are multiples; `nil` if there is none. The
+  /// fraction is the true connection interval if the sensor sends in about every n-th event, but sometimes in
+  /// an event before or after.
   private func part(of interval: Double) -> Double? {
     for divisor in 2...Self.largestDivisor {
       let part = interval / Double(divisor)

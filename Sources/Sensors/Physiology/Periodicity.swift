@@ -24,7 +24,7 @@ struct Periodicity: Sendable {
   static let doubtfulPeriod = 60.0 / 45
   /// Maximum height of the rival peak, as a share of the chosen peak, for a result that is not doubtful.
   static let largestRival = 0.5
-  /// Minimum height of the first peak, as a share of the highest peak.
+  /// Minimum height of the peak that determines the period, as a share of the highest peak.
   static let peakShare = 0.75
   /// Maximum sample rate used, in samples per second. A pulse has no content above 8 Hz.
   private static let mostRate = 60.0

@@ -18,8 +18,8 @@ struct AlignedSensor: Sendable {
   /// own.
   private(set) var pace: Double?
   private(set) var counts = StraightClock.Unit.seconds
-  /// Delay between a sample and its recorded time; `nil` if it is unknown, or if no rows are on the sensor's
-  /// own clock.
+  /// Delay from the moment a measurement is ready to be sent to its recorded time; `nil` if it is unknown, or
+  /// if no rows are on the sensor's own clock.
   private(set) var wait: LinkWait?
   /// Connection intervals of the link, in order.
   private(set) var intervals: [LinkWait.Interval] = []

@@ -53,7 +53,7 @@ struct LinkWait: Sendable {
   /// Minimum share of events that end a batch. If the share is smaller, the sensor is assumed to send in
   /// every event.
   private static let lasts = 0.25
-  /// Minimum number of arrivals per connection interval setting for an estimate.
+  /// Minimum number of arrivals for an estimate, during one setting of the connection interval.
   private static let fewest = 20
   /// Default size in bytes of a link-layer packet's payload. Core 5.4, Vol 6, Part B, 4.5.10.
   private static let packet = 27

@@ -177,7 +177,7 @@ struct StrapBeats: Sendable {
 
   /// Removes bounds that contradict most other bounds.
   ///
-  /// - Returns: `nil` if too many bounds contradict the others, or if there are too few.
+  /// - Returns: `nil` if too many bounds contradict the other bounds, or if there are too few bounds.
   private static func agreed(
     above: [LineBand.Bound], below: [LineBand.Bound]
   ) -> (above: [LineBand.Bound], below: [LineBand.Bound])? {

@@ -306,8 +306,8 @@ final class ArrayTableReader: TableReader {
     return true
   }
 
-  /// After a recorder was killed, columns may be longer than the first column, which is valid. A shorter
-  /// column is damaged.
+  /// Handles the end of a column. After a recorder was killed, columns may be longer than the first column,
+  /// which is valid. A shorter column is damaged.
   private func end(at place: Int) -> Bool {
     let column = columns[place]
     if place > 0 || column.isShort {

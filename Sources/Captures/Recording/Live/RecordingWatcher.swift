@@ -12,14 +12,14 @@ package protocol RecordingWatcher: AnyObject, Sendable {
   ///
   /// - Parameter counts: returns the numbers of received and lost data without blocking.
   func follow(_ session: DeviceSession, _ counts: @escaping @Sendable () -> ReceiveCounts)
-  /// The stream started, for the first time or again.
+  /// Called when the stream starts, for the first time or again.
   func begin()
-  /// The sensor reported facts about itself.
+  /// Called when the sensor has reported facts about itself.
   func note(_ facts: SensorFacts)
-  /// A link was lost, or the stream restarted on another link. The writer's thread then begins a turn that
-  /// processes the samples received before the change.
+  /// Called when a link was lost, or the stream restarted on another link. The writer's thread then begins a
+  /// turn that processes the samples received before the change.
   func take(_ gap: SessionGap, _ change: GapChange)
-  /// The recording ended, and the writer's thread has made all other calls.
+  /// Called when the recording has ended and the writer's thread has made all other calls.
   ///
   /// - Parameters:
   ///   - reason: reason in `session.json`, or the error that prevented the start.

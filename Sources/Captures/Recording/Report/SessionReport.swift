@@ -181,7 +181,8 @@ public struct SessionReport: Hashable, Sendable {
 
   /// Maximum distance between missing ticks and the gap that explains them, in nanoseconds. The last ticks
   /// before a gap are late because the link is failing. The first ticks after it are late because the new
-  /// link catches up. Timestamps cannot show which ticks follow the missing ones (`TickClock`).
+  /// link catches up. Timestamps cannot show where among these late ticks the missing ticks belong
+  /// (`TickClock`).
   package static let gapDoubt: Int64 = 500_000_000
 
   /// Returns whether more than half of a period is within a gap or close to it.

@@ -58,7 +58,8 @@ package enum SensorEmulation: Sendable {
 }
 
 extension SensorKind where Sample: SensorSample {
-  /// A user-defined sensor that notifies one characteristic: how it is found, decoded, recorded and emulated.
+  /// Creates a kind of sensor that notifies one characteristic, with its search criteria, decoder, table and
+  /// emulation.
   ///
   /// ```swift
   /// let belt = SensorKind(
@@ -71,15 +72,15 @@ extension SensorKind where Sample: SensorSample {
   /// }
   /// ```
   ///
-  /// It behaves like the built-in kinds: it reconnects after a lost link, reuses attributes discovered on an
-  /// earlier link, and logs packets. For a sensor that needs requests before it streams, write a
+  /// Like with the built-in kinds, sessions reconnect after a lost link, reuse attributes discovered on an
+  /// earlier link, and log packets. For a sensor that needs requests before it streams, write a
   /// `SensorSession`.
   ///
   /// - Parameters:
   ///   - name: one or two words for messages, also the advertised name of the emulated sensor; at most 29
   ///     bytes.
   ///   - type: type of the decoded values.
-  ///   - service: the service that contains the characteristic, and is advertised.
+  ///   - service: the advertised service, which contains the characteristic.
   ///   - nameStarts: prefixes of the advertised name, for sensors that do not advertise the service.
   ///   - characteristic: the characteristic that notifies or indicates.
   ///   - table: name of the recorded table's file, without extension; `values` by default.

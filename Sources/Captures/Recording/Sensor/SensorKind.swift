@@ -56,7 +56,8 @@ extension SensorKind where Sample == HeartRateSample {
   /// Straps and watches with the Heart Rate service.
   public static var heartRate: SensorKind { heartRate(.none) }
 
-  /// Straps and watches with the Heart Rate service, with an action before the first measurement.
+  /// Creates a kind for straps and watches with the Heart Rate service, with an action before the first
+  /// measurement.
   ///
   /// - Parameter preparation: action, such as resetting the energy expended.
   public static func heartRate(_ preparation: HeartRateSession.Preparation) -> SensorKind {
@@ -96,7 +97,7 @@ extension SensorKind where Sample == PolarFrameSample {
   /// data service.
   public static var polar: SensorKind { polar(PolarSession.Settings(.ecg)) }
 
-  /// Polar sensors with other streams.
+  /// Creates a kind for Polar sensors with other streams.
   ///
   /// - Parameter settings: streams and their sample rates.
   public static func polar(_ settings: PolarSession.Settings) -> SensorKind {

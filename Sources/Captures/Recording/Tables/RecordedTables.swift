@@ -47,7 +47,7 @@ package protocol SampleTables: Sendable {
   var tables: [RecordedTable] { get }
   /// Appends the rows of a sample. A table's number is its index in `tables`.
   mutating func append(_ sample: Sample, to files: inout RecordingFiles)
-  /// Time at which the kernel received a sample.
+  /// Returns the time at which the kernel received a sample.
   static func time(of sample: Sample) -> ReceiveTime
   /// Records that the clock of the timestamps was set before the next sample.
   mutating func begin(_ clock: ClockSetting)

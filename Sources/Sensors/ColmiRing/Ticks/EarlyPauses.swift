@@ -132,7 +132,7 @@ struct EarlyPauses: Sendable {
     return false
   }
 
-  /// Sets the numbers of missing ticks, and removes the pauses in which possibly no tick is missing.
+  /// Sets the numbers of missing ticks, and removes pauses that may have no missing ticks.
   ///
   /// - Parameters:
   ///   - period: tick period in nanoseconds, computed from the ticks after the last pause.

@@ -43,8 +43,8 @@ struct LinkEvents: Sendable {
   }
 
   /// Maximum difference between an event's lateness and the smallest lateness, in periods, for the event to
-  /// count towards the proof. It is larger on a link that is usually on time, because such a link has a
-  /// backlog if ticks are lost one after another.
+  /// count towards the proof. It is larger on a link that is usually on time, where ticks lost one after
+  /// another increase the lateness. On a link that is rarely on time, a larger difference may be a backlog.
   var backlog: Double { share > 0.5 ? Self.smallBacklog : 1 }
 
   /// Processes the timestamp of the next tick.
@@ -350,7 +350,7 @@ struct ClockJumps: Sendable {
   }
 
   /// Returns the length of the series with the given distance that ends at the last jump. The series extends
-  /// back until a jump is missing. Jumps before the remembered ones are assumed.
+  /// back until a jump is missing. Jumps older than the stored jumps are assumed to continue the series.
   private func series(_ distance: Double) -> Int {
     let slack = max(slack, tolerance(distance) * distance)
     var (found, at) = (1, Double(numbers[count - 1]))

@@ -118,8 +118,8 @@ struct PulseRateFilter {
 
   private func evidence(_ place: Int) -> Double { likelihood[place].squareRoot() - PulseSpectrum.floor }
 
-  /// Returns the probability of the most probable five neighbouring rates, and the mean of the nine rates
-  /// around them, weighted by probability.
+  /// Returns the mean of the nine rates around the most probable five neighbouring rates, weighted by
+  /// probability, and the probability of these five rates.
   private static func summary(_ state: [Double]) -> (beatsPerMinute: Double, probability: Double) {
     var best = 0
     var most = -1.0

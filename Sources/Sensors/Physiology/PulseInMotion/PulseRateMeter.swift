@@ -161,8 +161,7 @@ public struct PulseEstimate: Hashable, Sendable {
   public static let goodQuality = 0.8
 
   public var beatsPerMinute: Double
-  /// Share of windows of this quality whose pulse was correct to 5 beats per minute in the measurements: 0 …
-  /// 1.
+  /// Measured share of windows of this quality whose pulse was correct to 5 beats per minute: 0 … 1.
   public var quality: Double
   public var method: PulseMethod
 

@@ -147,7 +147,7 @@ struct ArtefactCorrection: Sendable {
     return false
   }
 
-  /// Copies or corrects an interval that does not begin with an ectopic beat.
+  /// Copies or corrects an interval that does not end with an ectopic beat.
   ///
   /// - Returns: the number of input intervals consumed.
   private mutating func treat(_ index: Int, _ counts: inout ArtefactCounts) -> Int {

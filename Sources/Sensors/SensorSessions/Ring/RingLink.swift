@@ -87,8 +87,7 @@ package struct RingLink: Sendable {
   /// The MTU exchange can follow later, because raw frames fit into the smallest MTU. The start command is
   /// sent right after the subscription request, and the first frame acknowledges both.
   ///
-  /// - Parameters:
-  ///   - take: called with every notification of the ring, on the receive thread.
+  /// - Parameter take: called with every notification of the ring, on the receive thread.
   package func startRaw(
     _ take: @escaping @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
   ) async throws(HostError) {

@@ -233,7 +233,7 @@ extension JSONLine {
 }
 
 extension JSONDocument {
-  /// Key of 32 hexadecimal digits without a sign.
+  /// Key in the text: 32 hexadecimal digits without a sign; `nil` for any other text.
   fileprivate var key: UInt128? {
     text.flatMap { $0.utf8.count == 32 && $0.utf8.allSatisfy { $0 >= 0x30 } ? UInt128($0, radix: 16) : nil }
   }

@@ -180,8 +180,8 @@ package final class SensorLink: Sendable {
     let reader = FactsReader(connection: connection, database: database)
     let strays = await connection.statistics.strayResponses
     let facts = try await read(reader)
-    // A late response may have been assigned to the wrong request. From now on, the connection waits briefly
-    // for each response.
+    // If there were stray responses, a late response may have been matched to the wrong request, so read
+    // again. The connection now holds each response for a moment before it accepts the response.
     let hasStrays = await connection.statistics.strayResponses != strays
     return try await noteFirmware(hasStrays ? try await read(reader) : facts)
   }

@@ -64,8 +64,8 @@ public actor DeviceSession {
   private static let restartLimit = 8
   /// Minimum age of a link that resets the pause between attempts.
   private static let steadyLinkAge = Duration.seconds(3)
-  /// Maximum time between a link ended by the device and the next running stream from which ringtap concludes
-  /// that the device was not switched off.
+  /// Time limit for a prompt return. If a device streams again within this time after it ended a link, it was
+  /// not switched off.
   private static let promptReturn = Duration.seconds(10)
   /// Timeout at the end of a session for the stream to start or stop.
   private static let endPatience = Duration.seconds(2)
@@ -286,7 +286,7 @@ public actor DeviceSession {
     }
   }
 
-  /// Applies the lessons of earlier links to a new link.
+  /// Applies the causes learned on earlier links to a new link.
   private func prepare(_ connection: Connection, _ times: SampleTimes) async {
     avoidance.recall(await connection.recalled)
     await connection.avoid(avoidance.requests)
@@ -358,7 +358,7 @@ public actor DeviceSession {
     of stream: Profile.Stream, _ profile: Profile, on connection: Connection
   ) -> StreamCompletion {
     StreamCompletion(of: stream, profile, on: connection, avoidance) { [weak self] in
-      // Observers check the remarks with each state.
+      // Set the state again, because observers check the remarks with each state.
       if await !connection.remarks.isEmpty { await self?.setAgain() }
     }
   }

@@ -28,9 +28,10 @@ package struct ColumnFiles: ~Copyable {
   /// Last cell of the first column: the end time of the table.
   private(set) var lastCell: UInt64?
 
-  /// Creates the table's files.
+  /// Creates the folder and its empty arrays.
   ///
   /// - Parameters:
+  ///   - columns: columns of the table.
   ///   - directory: folder of the capture.
   ///   - path: path of the new folder for messages.
   init(
