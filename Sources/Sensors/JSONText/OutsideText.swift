@@ -1,4 +1,4 @@
-/// Sanitises text from outside, such as a name from an advertisement, a file or a broker.
+/// Sanitizes text from outside, such as a name from an advertisement, a file or a broker.
 ///
 /// Use `printable` for a terminal, `markup` for SVG and HTML. `JSONLine` escapes the same characters; a
 /// program that parses the JSON gets the original text.

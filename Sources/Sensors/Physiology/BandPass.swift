@@ -90,8 +90,8 @@ public struct BandPass: Sendable {
   }
 }
 
-/// Returns the sine and cosine of an angle from −π to π, accurate to 1e-15. Computed as power series, because
-/// this module does not link a mathematics library.
+/// Returns the sine and cosine of an angle from −π to π, accurate to 1e-15. Both are computed as power
+/// series, because this module does not link a mathematics library.
 func sineAndCosine(_ angle: Double) -> (sine: Double, cosine: Double) {
   // The series converges quickly for a quarter of the angle. The double-angle formulas are applied twice.
   let x = angle / 4

@@ -50,7 +50,7 @@ public struct ClockFit: Sendable {
   private static let leastSurplus = 2
   /// Increase of `leastSurplus`, as a multiple of the square root of the best line's missed events.
   private static let surplus = 0.5
-  /// Increase of `leastSurplus`, as a multiple of the number of ticks and the share of lost events.
+  /// Increase of `leastSurplus`, as a multiple of the number of ticks times the share of lost events.
   private static let surplusOfLost = 0.1
   /// Factor by which the range of the period is widened, so that it contains the true period in 95 of 100
   /// links of each kind. Determined with `Tools/simulate --clock`.
@@ -403,7 +403,7 @@ public struct ClockFit: Sendable {
     let seconds = (points[count - 1].time - points[0].time) / 1e9
     if isGuess {
       if count < Self.blocksOfAGuess || seconds < Self.secondsOfAGuess { return level() }
-      // The period of previous lines is kept until the own period is more accurate.
+      // The period of previous lines is kept until the new line's own period is more accurate.
       if let known {
         guard let own = ownPeriods, own.high - own.low < known.high - known.low else { return level() }
       }

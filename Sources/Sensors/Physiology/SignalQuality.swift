@@ -30,11 +30,11 @@ public enum PulseRejection: String, Hashable, Sendable, CaseIterable {
 /// the average beat. A beat consists of the samples around its peak, for the duration of the median interval.
 /// The published sensitivity is 91 % and the specificity 95 %, for plethysmograms of patients.
 ///
-/// Three rules are added. The light must be periodic (`Periodicity`) at the rate of the beats. The skewness
-/// of the window (Elgendi, Optimal Signal Quality Index for Photoplethysmogram Signals, Bioengineering 3(4),
-/// 21, 2016) is reported but does not affect the decision, because its sign changes with the polarity of the
-/// sensor. A window in which the hand moved is rejected, because steady steps look like steady beats in the
-/// light. The threshold for motion is not from a publication.
+/// Two rules and one measure are added. The light must be periodic (`Periodicity`) at the rate of the beats.
+/// The skewness of the window (Elgendi, Optimal Signal Quality Index for Photoplethysmogram Signals,
+/// Bioengineering 3(4), 21, 2016) is reported but does not affect the decision, because its sign changes with
+/// the polarity of the sensor. A window in which the hand moved is rejected, because steady steps look like
+/// steady beats in the light; the threshold for this motion is not from a publication.
 public struct SignalQuality: Sendable {
   public static let windowSeconds = 10.0
   public static let beatsPerMinute = 24.0...250.0

@@ -32,7 +32,7 @@ enum SampleRate {
 @frozen public struct SignalSample: Hashable, Sendable, BitwiseCopyable {
   /// Index of the sample since the first sample. Missing samples are counted too.
   public let index: Int
-  /// Time of the sample by the sensor's clock, in nanoseconds since the Unix epoch.
+  /// Time of the sample on the sensor's clock, in nanoseconds since the Unix epoch.
   public let time: ReceiveTime
   /// Whether the time since the previous sample is unknown.
   public let isRestart: Bool

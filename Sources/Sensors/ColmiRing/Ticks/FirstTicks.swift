@@ -37,7 +37,7 @@ struct FirstTicks: Sendable {
   private static let largestShareEven = 0.6
   private static let binsOfPeriod = 8
   private static let binLimit = 8 * binsOfPeriod
-  /// Tested starts of the line after the start given by the least late tick, in periods.
+  /// Tested offsets of the line: number of periods by which the line is earlier than the least late tick.
   private static let phases: InlineArray<2, Double> = [0, 0.25]
 
   /// Timestamps in nanoseconds.

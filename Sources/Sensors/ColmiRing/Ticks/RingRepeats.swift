@@ -9,7 +9,7 @@ public struct RingRepeats: Sendable {
   private static let kinds = RingTick.Part.allCases.count
   /// Minimum number of frames in the normal order before a repeated frame.
   private static let leastInTurn = 12
-  /// Minimum number of frames per frame out of order.
+  /// Minimum mean number of frames between two frames out of order.
   private static let leastSpacing = 100
 
   private var last: RingRawSample?

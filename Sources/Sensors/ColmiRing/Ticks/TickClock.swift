@@ -655,7 +655,7 @@ public struct TickClock: Sendable {
   /// late by whole periods although no tick missed a connection event.
   ///
   /// - Parameters:
-  ///   - periods: number of periods by which they are late.
+  ///   - periods: number of periods by which the ticks are late.
   ///   - rise: see `ClockJumps.Jump`.
   ///   - events: see `ClockJumps.Jump`.
   ///   - fit: current fit of the clock.

@@ -6,7 +6,8 @@
 /// Neighbouring blocks with the same lag form a run. One slope, the relative rate of the two clocks, is
 /// fitted to all runs.
 public struct AnchoredBeats: Sendable {
-  /// Expected scatter of the distance between the times of one beat by two sensors, in seconds.
+  /// Expected scatter, in seconds, of the difference between the times at which two sensors detect the same
+  /// beat.
   public enum Width: Double, Sendable {
     /// Both sensors measure the heart's electrical activity.
     case electric = 0.012
@@ -19,11 +20,11 @@ public struct AnchoredBeats: Sendable {
   private static let leastInBlock = 8
   /// Maximum difference between a tested lag and the expected lag, in seconds.
   private static let reach = 1.6
-  /// Minimum distance of another lag from the best lag to count as different, in seconds.
+  /// Minimum difference between two lags that count as different, in seconds.
   private static let another = 0.15
   /// Minimum score of a block.
   private static let leastScore = 0.6
-  /// Score of another lag, as a share of the best score, from which a block is ambiguous.
+  /// If another lag reaches this share of the best score, the block is ambiguous.
   private static let rival = 0.85
   /// Maximum difference between the lags of neighbouring blocks in a run, as a multiple of the width.
   private static let step = 2.5

@@ -1,4 +1,5 @@
-/// Magnitudes of a sensor's acceleration, with their times. They do not depend on the sensor's orientation.
+/// Magnitudes of a sensor's acceleration, with their times. The magnitudes do not depend on the sensor's
+/// orientation.
 public struct MotionSeries: Sendable {
   /// Times of the samples, ascending, in seconds since an epoch that all compared series share.
   public private(set) var seconds: [Double] = []

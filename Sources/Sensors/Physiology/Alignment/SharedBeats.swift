@@ -11,9 +11,9 @@ struct SharedBeats {
   private static let leastBeats = 20
   /// Minimum share of beats that both sensors measured.
   private static let leastShare = 0.5
-  /// Minimum distance of another lag from the best lag to count as different, in seconds.
+  /// Minimum difference between two lags that count as different, in seconds.
   private static let another = 0.15
-  /// Score of another lag, as a share of the best score, above which the result is ambiguous.
+  /// If another lag exceeds this share of the best score, the result is ambiguous.
   private static let rival = 0.75
   /// Maximum distance of a beat's lag from the line, in seconds.
   private static let nearby = 0.06

@@ -22,9 +22,9 @@ struct SharedMotion {
   private static let stretchSeconds = 900.0
   /// Maximum distance of a window's lag from the line, in seconds.
   private static let nearby = 0.25
-  /// Minimum distance of another lag from the best lag to count as different, in seconds.
+  /// Minimum difference between two lags that count as different, in seconds.
   private static let another = 0.15
-  /// Correlation at another lag, as a share of the best correlation, above which this lag is a rival.
+  /// If the correlation at another lag exceeds this share of the best correlation, the lag is a rival.
   private static let rival: Float = 0.7
   /// Maximum difference between two correlations that count as equal.
   private static let grain: Float = 0.001

@@ -57,8 +57,8 @@ public struct ECGDetector: Sendable {
   /// Time in seconds after which a beat is late in any case, and the usual values are reset: the interval of
   /// 30 beats per minute.
   public static let lateSeconds = 2.0
-  /// Minimum difference between the polarity of a complex, −1 … 1, and the mean of the last complexes for the
-  /// complex's own polarity to be used.
+  /// If the polarity of a complex, −1 … 1, differs by more than this from the mean polarity of the last
+  /// complexes, the complex's own polarity is used.
   public static let clearPolarity = 0.9
   public static let searchSeconds = 0.12
   /// Minimum nominal sample rate, in samples per second.

@@ -458,7 +458,7 @@ enum BeatRate {
     var isLike: Bool
   }
 
-  /// Returns the rate.
+  /// Computes the rate of a window.
   ///
   /// - Parameters:
   ///   - intervals: intervals of a window, in order.
