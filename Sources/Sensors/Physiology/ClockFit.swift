@@ -522,8 +522,8 @@ private struct EventGrid: Sendable {
     return .infinity
   }
 
-  /// Returns the largest fraction of `interval` of which all steps are multiples; `nil` if there is none. The
-  /// fraction is the true connection interval if the sensor sends in about every n-th event, but sometimes in
+  /// Returns the largest fraction of `interval` of which all steps are multiples; `nil` if no fraction fits.
+  /// The fraction is the true connection interval if the sensor sends in about every n-th event, but sometimes in
   /// an event before or after.
   private func part(of interval: Double) -> Double? {
     for divisor in 2...Self.largestDivisor {

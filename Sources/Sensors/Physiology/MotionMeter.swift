@@ -51,7 +51,7 @@ public struct MotionMeter: Sendable {
   /// Creates a meter for one sample rate.
   ///
   /// - Parameter rate: approximate sample rate, in samples per second.
-  /// - Returns: `nil` below `minimumRate`, and above the maximum of `SampleRate`.
+  /// - Returns: `nil` below `minimumRate`, and if only invalid timestamps can explain the rate.
   public init?(rate: Double) {
     guard rate >= Self.minimumRate, !SampleRate.isTooHigh(rate) else { return nil }
     period = 1 / rate
@@ -142,7 +142,7 @@ public struct StepCounter: Sendable {
 
   /// Creates a step counter for a sample rate, in samples per second.
   ///
-  /// - Returns: `nil` below `minimumRate`, and above the maximum of `SampleRate`.
+  /// - Returns: `nil` below `minimumRate`, and if only invalid timestamps can explain the rate.
   public init?(rate: Double) {
     guard rate >= Self.minimumRate, !SampleRate.isTooHigh(rate) else { return nil }
     low = .lowPass(cutOff: 3, rate: rate)

@@ -103,8 +103,8 @@ public struct PulseMeter: Sendable {
   /// Creates a meter for one sample rate.
   ///
   /// - Parameter rate: approximate sample rate, in samples per second.
-  /// - Throws: `tooSlow` below `PulseDetector.minimumRate`, `tooFast` if the rate is so high that the
-  ///   timestamps must be invalid.
+  /// - Throws: `tooSlow` below `PulseDetector.minimumRate`, `tooFast` if only invalid
+  ///   timestamps can explain the rate.
   public init(rate: Double) throws(Refusal) {
     guard rate >= PulseDetector.minimumRate else { throw .tooSlow(rate: rate) }
     guard !SampleRate.isTooHigh(rate) else { throw .tooFast(rate: rate) }
@@ -315,7 +315,7 @@ public struct PulseMeter: Sendable {
 
   /// Prepares the beats of a window for `beat`.
   ///
-  /// - Returns: the mean of the good intervals in seconds; `nil` if there are none.
+  /// - Returns: the mean of the good intervals in seconds; `nil` without good intervals.
   private mutating func give(_ count: Int, median: Double, isGood: Bool) -> Double? {
     var sum = 0.0
     var good = 0

@@ -118,7 +118,7 @@ package struct RecordedCapture {
 }
 
 extension RecordedTable {
-  /// Returns the table that a recorder writes with this name and these columns; `nil` if there is none.
+  /// Returns the table that a recorder writes with this name and these columns; `nil` if no table matches.
   package static func known(_ name: String, _ columns: [String]) -> RecordedTable? {
     let tables =
       RingStream.allCases.map(\.table) + [TickRows.table] + HeartRateTables.tables + TemperatureTables.tables

@@ -7,9 +7,9 @@ package struct RecordingFiles: ~Copyable {
   private let folder: OpenFolder
   private let tables: [TableFile]
   private var index: ColumnIndex?
-  /// Packet log; `nil` if there is none.
+  /// Packet log; `nil` for a recording without packet log.
   private let log: LogWriter?
-  /// Watcher of the recording; `nil` if there is none.
+  /// Watcher of the recording; `nil` for no watcher.
   let live: (any RecordingWatcher)?
   private var failure: SystemError?
   /// Files that were removed, with the time of detection.
@@ -165,7 +165,7 @@ package struct RecordingFiles: ~Copyable {
     news.append(file)
   }
 
-  /// Returns the files whose removal was detected since the last call; `nil` if there are none.
+  /// Returns the files whose removal was detected since the last call; `nil` if nothing changed.
   mutating func takeRemoval() -> FileRemoval? {
     if news.isEmpty { return nil }
     defer { news = [] }

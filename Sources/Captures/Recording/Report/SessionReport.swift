@@ -395,7 +395,7 @@ extension SessionReport {
     return elapsed(from: start, to: end)
   }
 
-  /// Returns the time from a loss to the first new sample, in nanoseconds; `nil` if there is none, or if
+  /// Returns the time from a loss to the first new sample, in nanoseconds; `nil` without a new sample, or if
   /// samples have the timestamps of a log.
   private func recoveryNanoseconds(_ gap: SessionGap) -> Int64? {
     gap.firstSampleAt.map { elapsed(from: gap.lostAt, to: $0) }.flatMap { $0 < 0 ? nil : $0 }

@@ -309,7 +309,7 @@ public enum RingSentFrame: Hashable, Sendable {
     }
   }
 
-  /// Returns the request with this opcode and no arguments; `nil` if there is none.
+  /// Returns the request with this opcode and no arguments; `nil` if no request matches.
   private static func bare(_ opcode: UInt8) -> RingRequest? {
     switch opcode {
     case RingOpcode.battery: .battery

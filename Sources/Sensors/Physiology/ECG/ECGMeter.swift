@@ -98,8 +98,8 @@ public struct ECGMeter: Sendable {
   /// Creates a meter for one sample rate.
   ///
   /// - Parameter rate: approximate sample rate, in samples per second.
-  /// - Throws: `tooSlow` below `ECGDetector.minimumRate`, `tooFast` if the rate is so high that the
-  ///   timestamps must be invalid.
+  /// - Throws: `tooSlow` below `ECGDetector.minimumRate`, `tooFast` if only invalid
+  ///   timestamps can explain the rate.
   public init(rate: Double) throws(Refusal) {
     guard rate >= ECGDetector.minimumRate else { throw .tooSlow(rate: rate) }
     guard !SampleRate.isTooHigh(rate) else { throw .tooFast(rate: rate) }

@@ -41,8 +41,8 @@ public struct PulseRateMeter: Sendable {
   /// Creates a meter for one sample rate.
   ///
   /// - Parameter rate: approximate sample rate, in samples per second.
-  /// - Throws: `tooSlow` below `PulseDetector.minimumRate`, `tooFast` if the rate is so high that the
-  ///   timestamps must be invalid.
+  /// - Throws: `tooSlow` below `PulseDetector.minimumRate`, `tooFast` if only invalid
+  ///   timestamps can explain the rate.
   public init(rate: Double) throws(PulseMeter.Refusal) {
     meter = try PulseMeter(rate: rate)
     tracker = try PulseTracker(rate: rate)

@@ -77,8 +77,8 @@ public struct PulseTracker: Sendable {
   /// Creates a tracker for one sample rate.
   ///
   /// - Parameter rate: approximate sample rate, in samples per second.
-  /// - Throws: `tooSlow` below `PulseDetector.minimumRate`, `tooFast` if the rate is so high that the
-  ///   timestamps must be invalid.
+  /// - Throws: `tooSlow` below `PulseDetector.minimumRate`, `tooFast` if only invalid
+  ///   timestamps can explain the rate.
   public init(rate: Double) throws(PulseMeter.Refusal) {
     guard rate >= PulseDetector.minimumRate else { throw .tooSlow(rate: rate) }
     guard !SampleRate.isTooHigh(rate) else { throw .tooFast(rate: rate) }

@@ -49,7 +49,7 @@ public struct HeartRateSession: SensorSession {
   ///   - settings: action before the first measurement.
   ///   - connection: connection to the strap.
   ///   - sink: receives each measurement.
-  /// - Throws: `unsuitable` if the device has no heart-rate service, or if the energy is to be reset and
+  /// - Throws: `unsuitable` if the device has no heart-rate service, or if the energy must be reset and
   ///   there is no control point.
   public static func start(
     _ settings: Preparation, on connection: Connection, into sink: SampleSink<HeartRateSample>

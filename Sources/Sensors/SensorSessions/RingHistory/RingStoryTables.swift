@@ -34,9 +34,9 @@ struct RingStoryTables {
 
     let time: ReceiveTime
     let measurement: RingMeasurement
-    /// Measured value; 0 if there is none.
+    /// Measured value; 0 without a value.
     let value: UInt8
-    /// Interval between two beats in milliseconds; 0 if there is none.
+    /// Interval between two beats in milliseconds; 0 without an interval.
     let pulseIntervalMilliseconds: UInt16
     let result: Result
   }

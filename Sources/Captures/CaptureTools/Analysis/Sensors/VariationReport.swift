@@ -44,7 +44,7 @@ extension AnalysisReport {
       return first
     }
 
-    /// Returns the median of a number over the good segments; `nil` if there are none.
+    /// Returns the median of a number over the good segments; `nil` without good segments.
     package func median(_ number: (Variability) -> Double?) -> Double? {
       let sorted = good.compactMap(number).sorted()
       guard !sorted.isEmpty else { return nil }

@@ -255,7 +255,7 @@ extension AnalysisReport {
 }
 
 extension AnalysisReport.Variation {
-  /// Median over all good segments, or the reason why there is none; `nil` without segments.
+  /// Median over all good segments, or the reason why it is missing; `nil` without segments.
   fileprivate var figure: ReportSection.Figure? {
     let by = "by \(source.words)"
     guard let median = median({ $0.successiveMilliseconds }) else {
