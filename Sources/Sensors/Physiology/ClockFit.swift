@@ -523,8 +523,8 @@ private struct EventGrid: Sendable {
   }
 
   /// Returns the largest fraction of `interval` of which all steps are multiples; `nil` if no fraction fits.
-  /// The fraction is the true connection interval if the sensor sends in about every n-th event, but sometimes in
-  /// an event before or after.
+  /// The fraction is the true connection interval if the sensor sends in about every n-th event, but sometimes
+  /// in an event before or after.
   private func part(of interval: Double) -> Double? {
     for divisor in 2...Self.largestDivisor {
       let part = interval / Double(divisor)
