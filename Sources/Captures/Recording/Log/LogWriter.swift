@@ -43,7 +43,7 @@ final class LogWriter {
   private var fileBegin: MonotonicTime
   /// Number of header and trailer units in the current file, which are not records.
   private var otherUnits = 0
-  /// Number of dropped records that is stated in the files.
+  /// Number of dropped records stated in the files.
   private var dropsWritten = 0
   private(set) var taken = 0
   private var finishedByteCount = 0

@@ -16,7 +16,7 @@ public struct KnownDevices: Sendable {
   public let folder: String
   private let warn: @Sendable (String) -> Void
 
-  /// Opens the store.
+  /// Creates a store in a folder.
   ///
   /// - Parameters:
   ///   - folder: path of the folder with a file for each device; created on the first write.
