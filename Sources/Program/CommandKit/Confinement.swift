@@ -1,20 +1,20 @@
 import BLELinux
 import Synchronization
 
-/// Drops privileges when the program starts: unneeded capabilities, the ability to gain new ones, and system
-/// calls that no command makes.
+/// Drops privileges when the program starts: unneeded capabilities, the ability to gain new ones, and
+/// unneeded system calls.
 package enum Confinement {
   /// Privileges that a command needs, derived from its name.
   enum Needs: Hashable {
     /// Reads and writes files.
     case files
-    /// Reads and writes files, but first starts a program (such as a pager) and then calls `filterFiles`.
+    /// Starts a program (such as a pager), calls `filterFiles`, and then reads and writes files.
     case filesAndProgram
     /// Uses sockets that need no privilege.
     case sockets
     /// Opens sockets that need these capabilities.
     case radio(Set<ProcessFacts.Capability>)
-    /// Opens every kind of socket and drops the privileges itself: `ringtap open`.
+    /// Opens sockets of every kind, and drops the privileges itself; only `ringtap open`.
     case opener
   }
 
@@ -34,8 +34,8 @@ package enum Confinement {
     }
   }
 
-  /// Capabilities that root keeps in commands that only use files. Root needs them to write into another
-  /// user's folder.
+  /// Capabilities that root keeps in commands that only use files, because writing into another user's folder
+  /// needs them.
   private static let rootsFiles: Set<ProcessFacts.Capability> = [
     .chown, .dacOverride, .dacReadSearch, .fowner, .fsetid,
   ]
@@ -58,8 +58,8 @@ package enum Confinement {
       switch needs {
       case .radio(let kept):
         guard !ProcessFacts.isRoot else { return }
-        // Threads lock memory and set their priority at any time, so every thread keeps these two
-        // capabilities.
+        // With `--realtime`, threads lock memory and set their priority at any time, so every thread keeps
+        // these two capabilities.
         let isRealTime = arguments.contains { $0 == "--realtime" || $0.hasPrefix("--realtime=") }
         try ProcessRights.begin(
           keeping: kept, everywhere: isRealTime ? [.ipcLock, .sysNice] : [],
@@ -71,8 +71,8 @@ package enum Confinement {
     } catch { Console.note("cannot drop privileges: \(error)") }
   }
 
-  /// Whether the command still has to call `filterFiles`; false if a command runs inside another process, as
-  /// in tests.
+  /// Whether the command still has to call `filterFiles`; false if a command runs inside another process,
+  /// such as a test.
   private static let isFilterDue = Atomic(false)
 
   /// Installs the system-call filter in a command that reads files. Call it after all programs have been
@@ -86,8 +86,8 @@ package enum Confinement {
 
   package static var isFiltering: Bool { ProcessFacts.environment(switchName) != "off" }
 
-  /// Installs a filter. Continues without it if the kernel does not support filters; `ringtap doctor` reports
-  /// that.
+  /// Installs a filter. Does nothing if the kernel does not support filters; `ringtap doctor` reports such a
+  /// kernel.
   private static func filter(_ filter: ProcessRights.Filter) {
     guard isFiltering else { return }
     try? ProcessRights.filter(filter)

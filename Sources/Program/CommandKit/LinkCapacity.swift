@@ -1,15 +1,15 @@
 package import BLEHost
 import BLEWire
 
-/// Maximum throughput of a link, calculated from the specification: the sequence of data packet, T_IFS, empty
-/// packet and T_IFS, repeated as often as it fits into the connection interval. Core 5.4, Vol 6, Part B, 2.1
-/// and 4.1.1.
+/// Maximum throughput of a link, calculated from the specification: the number of sequences of data packet,
+/// T_IFS, empty packet and T_IFS that fit into the connection interval. Core 5.4, Vol 6, Part B, 2.1 and
+/// 4.1.1.
 package struct LinkCapacity: Hashable, Sendable {
   /// T_IFS in microseconds.
   private static let spacing = 150.0
-  /// Duration of one byte (eight symbols) in microseconds, and number of bytes around a payload: preamble,
-  /// access address, header and CRC.
+  /// Duration of one byte (eight symbols) in microseconds.
   private let octetMicroseconds: Double
+  /// Number of bytes around a payload: preamble, access address, header and CRC.
   private let overheadOctets: Int
   let dataLength: Int
   /// Connection interval in milliseconds.
@@ -22,7 +22,8 @@ package struct LinkCapacity: Hashable, Sendable {
     self.interval = interval
   }
 
-  /// Capacity of a link; `nil` if its timing is unknown, or its PHY is neither LE 1M nor LE 2M.
+  /// Computes the capacity of a link; `nil` if the link's timing is unknown, or its PHY is neither LE 1M nor
+  /// LE 2M.
   ///
   /// Parameters that the controller has not reported are assumed to have their initial values: LE 1M and 27
   /// bytes. Core 5.4, Vol 6, Part B, 4.5.10.
@@ -39,7 +40,7 @@ package struct LinkCapacity: Hashable, Sendable {
     }
   }
 
-  /// Maximum notifications per second with values of this many bytes.
+  /// Returns the maximum number of notifications per second with values of this many bytes.
   package func notificationsPerSecond(payload: Int) -> Double {
     // An ATT header of 3 bytes and an L2CAP header of 4 bytes precede the value.
     var rest = payload + 7
@@ -48,8 +49,8 @@ package struct LinkCapacity: Hashable, Sendable {
       cycle += microseconds(min(rest, dataLength)) + Self.spacing + microseconds(0) + Self.spacing
       rest -= dataLength
     }
-    // A notification that fits into one packet is not split across connection events; a fragmented one may
-    // be.
+    // A notification that fits into one packet is not split across connection events. A fragmented
+    // notification may be split.
     return payload + 7 <= dataLength
       ? (interval * 1000 / cycle).rounded(.down) * 1000 / interval : 1_000_000 / cycle
   }

@@ -24,7 +24,7 @@ extension ProgramRoot {
 
   /// Runs a command line without the program's name.
   ///
-  /// - Returns: the exit status. All messages have been printed.
+  /// - Returns: the exit status. All messages have then been printed.
   package static func status(running arguments: [String]) async -> CInt {
     var command: any ParsableCommand
     do {
@@ -41,13 +41,13 @@ extension ProgramRoot {
     } catch { return status(after: error) }
   }
 
-  /// Replaces `--help-all` by `--help-hidden`, the parser's name for it.
+  /// Replaces `--help-all` by `--help-hidden`, which is the argument parser's name for the option.
   private static func spelt(_ arguments: [String]) -> [String] {
     let end = arguments.firstIndex(of: "--") ?? arguments.endIndex
     return arguments[..<end].map { $0 == "--help-all" ? "--help-hidden" : $0 } + arguments[end...]
   }
 
-  /// Prints the parser's message: the requested help, or the error and where to find help, one per line.
+  /// Prints the argument parser's message: the requested help, or the error and a hint, one per line.
   private static func status(refusing error: any Error) -> CInt {
     let text = fullMessage(for: error)
     guard text.hasPrefix("Error: ") else {
@@ -60,8 +60,8 @@ extension ProgramRoot {
     return 2
   }
 
-  /// A help text with shortened headings of command groups: the parser writes FIND SUBCOMMANDS. The text of a
-  /// program with groups has no section for the options --version and --help.
+  /// Returns a help text with shortened headings of command groups: the argument parser writes FIND
+  /// SUBCOMMANDS. Without command groups, removes the section of the options --version and --help.
   package static func named(_ help: String) -> String {
     let ending = " SUBCOMMANDS:"
     let lines = help.split(separator: "\n", omittingEmptySubsequences: false)
@@ -72,7 +72,7 @@ extension ProgramRoot {
     return shown.map { $1.hasSuffix(ending) ? $1.dropLast(ending.count) + ":" : $1 }.joined(separator: "\n")
   }
 
-  /// Prints the error without the parser's usage lines.
+  /// Prints the error without the argument parser's usage lines.
   private static func tell(_ lines: [Substring]) {
     let message = lines.prefix {
       !$0.hasPrefix("Help:") && !$0.hasPrefix("Usage:") && !$0.hasPrefix("  See ")
@@ -97,7 +97,7 @@ extension ProgramRoot {
     }
     let code = exitCode(for: error)
     let text = fullMessage(for: error)
-    // The error of a running command does not contain the command's name.
+    // The message for an error of a running command does not contain the command's name.
     if code == .validationFailure {
       tell(text.split(separator: "\n"))
       return 2
@@ -114,7 +114,7 @@ extension ProgramRoot {
 /// Checks the limit on open file descriptors.
 package enum OpenFiles {
   /// Maximum number of descriptors that a command needs: a capture in NumPy format has its columns, logs and
-  /// sockets open. Swift's threads also open descriptors, and trap if they cannot.
+  /// sockets open. Swift's threads also open descriptors, and trap if no descriptor is available.
   private static let needed = 64
 
   package static func check() throws {
@@ -138,8 +138,8 @@ package enum ThreadLimit {
     return nil
   }()
 
-  /// Checks the limit. Call this before the first task: Swift's pool waits forever for a thread that it
-  /// cannot create.
+  /// Checks the limit. Call this before the first task: if Swift's pool cannot create a thread, it waits
+  /// forever.
   package static func check() throws {
     guard let error = outcome else { return }
     throw Failure(

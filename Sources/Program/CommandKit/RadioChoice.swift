@@ -11,15 +11,15 @@ import Recording
 package import RingTap
 package import SensorSessions
 
-/// The radio to use and how to reach it, selected by a command's radio options or by `radio` in the daemon's
-/// file.
+/// The radio to use and the way to reach it, from a command's radio options or from `radio` in the daemon's
+/// configuration.
 package struct RadioChoice: Hashable, Sendable {
   package enum Mode: String, CaseIterable, ExpressibleByArgument, Sendable {
     case auto, raw, coexist, exclusive
   }
 
-  /// The adapter, such as `hci0`, or its address; `nil` for the first that is up. An address is resolved each
-  /// time the radio is opened.
+  /// The adapter, such as `hci0`, or its address; `nil` for the first adapter that is up. An address is
+  /// resolved each time the radio is opened.
   package var adapter: String?
   package var mode = Mode.auto
   /// A controller to use instead of an adapter.
@@ -71,7 +71,7 @@ package struct RadioChoice: Hashable, Sendable {
     if adapter != nil { throw ValidationError("give --adapter or --transport, not both") }
   }
 
-  /// The transport in exclusive mode; `nil` in the other modes.
+  /// Returns the transport in exclusive mode; `nil` in the other modes.
   ///
   /// - Throws: `ValidationError` if the adapter's name is invalid.
   ///
@@ -97,8 +97,8 @@ package struct RadioChoice: Hashable, Sendable {
   ///
   /// - Parameters:
   ///   - tuning: settings of the receive thread.
-  ///   - links: number of devices to connect to; after that, only lost links are reconnected. 0 for a scan,
-  ///     `nil` if unknown.
+  ///   - links: number of devices to connect to; 0 for a scan, `nil` if unknown. After these connections,
+  ///     only lost links are reconnected.
   package func open(_ tuning: LoopTuning = LoopTuning(), links: Int? = nil) async throws -> Radio {
     let transport = try exclusiveTransport()
     switch transport {
@@ -126,7 +126,7 @@ package struct RadioChoice: Hashable, Sendable {
     }
     let radio = try await Radio.exclusive(
       specification, log: packetLog, keys: logsKeys ? .logged : .concealed, loop)
-    // The user channel stays open, so no capability is needed again.
+    // The user channel stays open, so this process needs no capability later.
     if links != nil { ProcessRights.keep([]) }
     try await secure(radio)
     await remember(radio.adapter)
@@ -162,7 +162,7 @@ package struct RadioChoice: Hashable, Sendable {
     let wanted = settings
     try await failing { () async throws(HostError) in
       do throws(HostError) { try await adapter.secure(wanted) } catch {
-        // The adapter has the bonds despite the error, and rejects links that it cannot encrypt.
+        // Despite the error, the adapter has the bonds, and rejects links that it cannot encrypt.
         guard radio.adapter.exclusive == nil, !ProcessFacts.has(.netAdmin) else { throw error }
       }
     }
@@ -175,8 +175,8 @@ package struct RadioChoice: Hashable, Sendable {
     knownDevices.map { devices in BondFiles(in: devices.folder) { Console.note($0) } }
   }
 
-  /// The known devices; `nil` if this command does not use them. Emulated and replayed devices are not
-  /// stored, because they do not exist in later runs.
+  /// The known devices; `nil` if this command does not use known devices. Emulated and replayed devices are
+  /// not stored, because they do not exist in later runs.
   package var knownDevices: KnownDevices? {
     guard remembers, ProcessFacts.environment("RINGTAP_NO_REMEMBER") == nil else { return nil }
     switch transport {
@@ -192,8 +192,8 @@ package struct RadioChoice: Hashable, Sendable {
 
 /// How commands use a radio.
 extension Radio {
-  /// Finds a sensor and prints its address. In a replay of a single link there is no scan: the result is the
-  /// address of that link's peer.
+  /// Finds a sensor and prints its address. A replay of a single link has no scan: the result is the address
+  /// of the link's peer.
   package func find(
     _ search: SensorSearch, named name: String?, within timeout: Duration, isVerbose: Bool
   ) async throws(HostError) -> DeviceAddress {
@@ -209,7 +209,7 @@ extension Radio {
   ///
   /// - Parameters:
   ///   - path: the packet log, or `nil`.
-  ///   - keys: whether keys are kept in the log.
+  ///   - keys: whether the packet log contains keys.
   package static func exclusive(
     _ specification: TransportSpecification, log path: String?,
     keys: CapturingTransport.Keys = .concealed, _ loop: EventLoop
@@ -219,7 +219,7 @@ extension Radio {
         _ = try VirtualPeripheralSpecification(parsing: description)
       } catch { throw ValidationError(error.description) }
     }
-    // Without libcrypto, the host uses legacy pairing, and `pair` prints the reason.
+    // Without libcrypto, the host uses legacy pairing, and the command `pair` prints the reason.
     let controller = try await failing { () async throws(HostError) in
       try await ControllerPath.open(specification, on: loop) {
         try? P256KeyPair.maker()
@@ -259,7 +259,7 @@ extension Radio {
   /// Closes the radio within the time that a command has to end, and prints what its logs lack. The radio
   /// cannot be used afterwards.
   package func end() async {
-    // A controller that does not respond stays open for the next program.
+    // If the controller does not respond, it remains open for the next program.
     try? await Interruption.leaving(after: Interruption.closingPatience) { [adapter, emulation] in
       await adapter.close()
       await emulation?.detach()

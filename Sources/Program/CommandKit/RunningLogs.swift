@@ -34,7 +34,7 @@ package struct AnnouncedLog {
       + "\(word.adapter.printable) (\(word.mode))"
   }
 
-  /// All logs that are being written, sorted by name.
+  /// Returns all logs that are being written, sorted by name.
   package static func all() -> [AnnouncedLog] {
     RuntimeFolder.all.flatMap { folder in
       Files.names(in: folder).filter { $0.hasSuffix(".json") }.sorted()

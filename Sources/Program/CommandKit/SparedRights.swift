@@ -44,7 +44,7 @@ package final class SparedRights: AdapterHook {
       guard state.linksToCome > 0 else { return nil }
       state.linksToCome -= 1
       state.unsettled += 1
-      // After a reconnection, the same request is sent for the new link.
+      // After a reconnection, the session sends the same request for the new link.
       if !request.isEmpty { state.kept = [.netRaw] }
       return state.linksToCome
     }

@@ -3,17 +3,20 @@ package import BLEWire
 
 /// Names of the companies to which the IEEE has assigned the first bytes of public addresses.
 ///
-/// The list is that of udev's hardware database, which most systems with systemd have: about 50,000 blocks of
-/// 24, 28 or 36 bits, sorted. It is searched in the file: a name takes about forty reads of half a kilobyte,
-/// and no memory. IEEE Std 802-2014, 8.2.
+/// The list is part of udev's hardware database, which is present on most systems with systemd. It has about
+/// 50,000 sorted blocks of 24, 28 or 36 bits. Looking up a name takes about forty reads of half a kilobyte
+/// from the file, and no memory. IEEE Std 802-2014, 8.2.
 package struct VendorNames: Sendable {
-  /// `20-OUI.hwdb` of systemd 44 and later.
+  /// Paths of `20-OUI.hwdb` in systemd 44 and later.
   package static let places = ["/usr/lib/udev/hwdb.d/20-OUI.hwdb", "/lib/udev/hwdb.d/20-OUI.hwdb"]
 
   private let path: String?
   private let byteCount: Int
 
-  /// - Parameter places: files of which the first that exists is used. Without one, no address has a name.
+  /// Opens the list of names.
+  ///
+  /// - Parameter places: paths of the list; the first existing file is used. If no file exists, no address
+  ///   has a name.
   package init(in places: [String] = places) {
     path = places.first { Files.exists($0) }
     byteCount = path.flatMap { Files.byteCount(of: $0) } ?? 0
@@ -21,19 +24,20 @@ package struct VendorNames: Sendable {
 
   /// Returns the company of an address.
   ///
-  /// - Returns: `nil` for a random address, and if the block is unknown or its owner is not public.
+  /// - Returns: `nil` for a random address, for an unknown block, and for a block with a private owner.
   package func name(of address: DeviceAddress) -> String? {
     guard let path, address.type == .public else { return nil }
     let digits = String(address.bits | 1 << 48, radix: 16, uppercase: true).dropFirst()
     for count in [9, 7, 6] {
       guard let name = name("OUI:\(digits.prefix(count))*", path) else { continue }
-      // The block is divided, and the part of this address has no owner.
+      // The block is divided, and this part has no owner.
       return name == "IEEE Registration Authority" ? nil : name
     }
     return nil
   }
 
-  /// Longer than two lines of the file, so that each block has the start of one.
+  /// Size of a read in bytes. It exceeds two lines of the file, so that each read contains the start of a
+  /// line.
   private static let blockByteCount = 512
 
   private static func block(_ path: String, from offset: Int, _ limit: Int = blockByteCount) -> [UInt8] {
@@ -59,7 +63,8 @@ package struct VendorNames: Sendable {
     return name.isEmpty ? nil : name
   }
 
-  /// The first complete key that begins a line after the first, and its place.
+  /// Returns the first complete key in the block that begins a line, and the key's position. Skips the
+  /// incomplete first line.
   private static func firstKey(in block: [UInt8]) -> (key: ArraySlice<UInt8>, place: Int)? {
     var rest = block[...]
     while let feed = rest.firstIndex(of: UInt8(ascii: "\n")) {

@@ -50,7 +50,7 @@ package struct Ringtap: AsyncParsableCommand, ProgramRoot {
 
   /// Runs a command line, given without the program's name.
   ///
-  /// - Returns: the exit status, after all messages have been printed.
+  /// - Returns: the exit status. All messages have then been printed.
   package static func status(of arguments: [String]) async -> CInt {
     if let word = arguments.first, !ExtcapCommand.isMeant(by: arguments),
       let refusal = CommandGuess.refusal(of: word, among: configuration.subcommands)

@@ -3,7 +3,7 @@ import JSONText
 
 /// Reads a user's JSON file. Collects all errors with their line numbers.
 struct ConfigurationReader {
-  /// The file is not valid JSON.
+  /// An error: the file is not valid JSON.
   struct NoJSON: Error {
     var line: Int
     var text: String
@@ -15,7 +15,8 @@ struct ConfigurationReader {
   /// The current object, and its JSON Pointer.
   private var object: JSONDocument
   private var pointer = ""
-  /// Keys that the daemon has looked up, by the object's pointer. All other keys are reported as unknown.
+  /// Keys that the reader has looked up, by the pointer of their object. The reader reports all other keys as
+  /// unknown.
   private var known: [String: Set<String>] = [:]
 
   init(_ octets: [UInt8]) throws(NoJSON) {
@@ -83,7 +84,7 @@ struct ConfigurationReader {
     }
   }
 
-  /// Like `parsed`, for a value with a range.
+  /// Reads a value that has a range, with the parser of the command-line option of the same name.
   ///
   /// - Parameter parse: throws an error that describes the range.
   mutating func ranged<Value>(
@@ -104,7 +105,7 @@ struct ConfigurationReader {
 
   /// Reads an object.
   ///
-  /// - Returns: `nil` if it is missing, or if `read` returns `nil`.
+  /// - Returns: the result of `read`; `nil` if the object is missing or `read` returns `nil`.
   mutating func section<Value>(
     _ key: String, _ read: (inout ConfigurationReader) -> Value?
   ) -> Value? {
@@ -160,7 +161,7 @@ struct ConfigurationReader {
 
   /// Records that a required key is missing.
   ///
-  /// - Returns: `value`, a placeholder to continue with.
+  /// - Returns: `value`, as a placeholder in place of the missing value.
   mutating func missing<Value>(_ key: String, _ why: String, _ value: Value) -> Value {
     note("\"\(key)\" is missing: \(why)")
     return value
@@ -206,7 +207,7 @@ struct ConfigurationReader {
     number == number.rounded() && abs(number) < 1e15 ? "\(Int(number))" : "\(number)"
   }
 
-  /// Edit distance: number of letters to add, remove or change. Wagner and Fischer 1974.
+  /// Returns the edit distance: the number of letters to add, remove or change. Wagner and Fischer 1974.
   private static func distance(_ one: String, _ other: String) -> Int {
     let (one, other) = (Array(one.utf8.prefix(40)), Array(other.utf8.prefix(40)))
     var row = Array(0...other.count)

@@ -13,7 +13,7 @@ import Synchronization
 /// Radios come and go: a device without one waits. Each device's capture runs on the event loop of its radio,
 /// the daemon on its own.
 package actor Daemon {
-  /// Time between regular retention sweeps. Changes cause further sweeps.
+  /// Time between regular sweeps, which remove old captures. A new or ended capture causes a further sweep.
   private static let sweepInterval = Duration.seconds(600)
 
   private struct Entry {
@@ -61,9 +61,9 @@ package actor Daemon {
   /// Set when the task is cancelled.
   private let over = OneShot<Void>()
   private var isEnding = false
-  /// Runs short file-system calls.
+  /// The thread for short file-system calls.
   private nonisolated let disk = DiskThread("ringtap-disk")
-  /// Runs sweeps, which may take minutes.
+  /// The thread for sweeps, which may take minutes.
   private nonisolated let broom = DiskThread("ringtap-sweep")
   private var isSweeping = false
   private var mustSweepAgain = false
@@ -120,7 +120,7 @@ package actor Daemon {
     await stop(entries)
     entries = []
     await publish(nil)
-    // The next daemon's first sweep removes what this one did not finish removing.
+    // If a removal is incomplete, the next daemon's first sweep completes it.
     disk.end()
     broom.end()
     links.flush()
@@ -300,7 +300,7 @@ package actor Daemon {
 
   // MARK: Publishing
 
-  /// Stops publishing, then starts again with another plan unless it is `nil`.
+  /// Stops publishing, then starts publishing with another plan unless the plan is `nil`.
   private func publish(_ plan: PublishRun.Plan?) async {
     publishing?.cancel()
     await publishing?.value
@@ -316,7 +316,8 @@ package actor Daemon {
   private func captures() async -> [DaemonCapture] {
     let shelf = CaptureShelf(directory: configuration.directory)
     let captures = await disk.run { shelf.captures() }
-    // Read the open directories after listing the folders: a listed capture that is not open now has ended.
+    // Read the open directories after listing the folders. Otherwise a capture that starts in between would
+    // look ended.
     let open = openDirectories
     return captures.map { capture in
       var capture = capture
@@ -352,7 +353,7 @@ package actor Daemon {
     for link in inventory.links where toldLinks.insert(link).inserted {
       note("\(link) is a symbolic link: its target is not counted, and retention removes nothing there")
     }
-    // Read the open directories after listing the folders, as above.
+    // Read the open directories after listing the folders, so that no new capture looks ended.
     let open = openDirectories
     for place in inventory.captures.indices {
       inventory.captures[place].isOpen = open.contains(inventory.captures[place].path)
@@ -375,7 +376,7 @@ package actor Daemon {
     }
   }
 
-  /// Waits for another thread while virtual time is stopped.
+  /// Waits for `body`, which waits for another thread, while virtual time is stopped.
   private func standing<Value: Sendable>(_ body: () async -> Value) async -> Value {
     await loop.clock.standing { await body() }
   }
@@ -428,8 +429,8 @@ package actor Daemon {
   }
 }
 
-/// Paces a sweep: sleeps after each step for as long as the step took, so that captures get the disk for half
-/// of the time.
+/// Slows a sweep down: after each step, sleeps for the duration of the step, so that captures can use the
+/// disk for half of the time.
 private final class Pace: Sendable {
   private static let longest = Duration.milliseconds(500)
 

@@ -41,8 +41,8 @@ package import SensorSessions
 /// }
 /// ```
 ///
-/// The file is decoded into the values that the options of `capture` are parsed into: a `LinkRequest`, a
-/// `RadioChoice`, and the plans of publishing.
+/// The values have the same types as the options of `capture`: a `LinkRequest`, a `RadioChoice`, and plans of
+/// publishing.
 package struct DaemonConfiguration: Hashable, Sendable {
   package struct Sensor: Hashable, Sendable {
     /// The name of the sensor kind in the file.
@@ -99,11 +99,11 @@ package struct DaemonConfiguration: Hashable, Sendable {
   package var radios = [Radio()]
   /// How to publish the captures; `nil` to publish nothing.
   package var publishing: PublishRun.Plan?
-  /// How to publish to Home Assistant; `nil` to publish nothing.
+  /// The plan for publishing to Home Assistant; `nil` to publish nothing.
   package var homeAssistant: HomePlan?
-  /// Time after which a device's capture ends and the next one starts.
+  /// Time after which a device's capture ends and its next capture starts.
   package var newCaptureAfter = Duration.seconds(24 * 3600)
-  /// How often data is synced to disk.
+  /// Interval at which data is synced to disk.
   package var syncInterval = Duration.seconds(1)
   package var retention = Retention()
   /// Address and port of an HTTP server for Prometheus; `nil` for no server.
@@ -286,7 +286,7 @@ package struct DaemonConfiguration: Hashable, Sendable {
     }
   }
 
-  /// Parses the name of one of several values.
+  /// Parses a value that is given by its name.
   fileprivate static func choice<Value: CaseIterable & RawRepresentable<String>>(
     _ text: String, of type: Value.Type
   ) throws -> Value {
@@ -387,8 +387,8 @@ extension DaemonConfiguration.Device {
     return PolarSession.Settings(type, sampleRate: reader.whole("rate", 1...1000).map { UInt16($0) })
   }
 
-  /// Whether the name is neither `.` nor `..`, and has no character that is special in a shell, a URL or
-  /// another file system.
+  /// Returns whether the name is neither `.` nor `..`, and has no character that is special in a shell, a URL
+  /// or another file system.
   private static func isFolderName(_ name: String) -> Bool {
     guard (1...64).contains(name.utf8.count), name.first != ".", name.first != "-" else { return false }
     return name.unicodeScalars.allSatisfy { scalar in

@@ -17,14 +17,13 @@ final class DaemonDevice: Sendable {
   private static let patienceBeforeMove = Duration.seconds(60)
   /// Short because only one device can connect at a time, and others may be waiting.
   private static let connectTimeout = Duration.seconds(10)
-  /// Pause after a disk error. Doubles with each error, up to an hour.
+  /// Pause after a disk error. The pause doubles with each error, up to an hour.
   private static let pauseForDisk = Duration.seconds(60)...Duration.seconds(3600)
   /// Free space needed to start a capture: its first files, and some minutes of rows.
   private static let neededByteCount = 1 << 20
-  /// If a capture shorter than this was removed, the next one starts after a pause.
+  /// Duration of a short capture. If a short capture was removed, the next capture starts after a pause.
   private static let shortCapture = Duration.seconds(60)
-  /// Pause while the previous capture's link still exists: a disconnection completes only at a connection
-  /// event.
+  /// Pause if the previous capture's link still exists: a disconnection completes only at a connection event.
   private static let pauseForLink = Duration.seconds(1)
 
   /// Reason why `run` ended.
@@ -39,7 +38,7 @@ final class DaemonDevice: Sendable {
     case ended(SessionReport, HostError?)
     case failed(HostError)
 
-    /// Outcome if the disk is too full to start a capture.
+    /// The outcome if the disk is too full to start a capture.
     static var noRoom: Outcome { .failed(.system(.noRoom)) }
 
     /// Whether the files contain any samples.
@@ -49,7 +48,7 @@ final class DaemonDevice: Sendable {
   }
 
   private struct State: Sendable {
-    /// The directory of the current capture. It is created when the device responds.
+    /// The directory of the current capture. The directory is created when the device responds.
     var directory: String?
     var feed: LiveFeed?
     var counts = DaemonStatus.Counts()
@@ -214,7 +213,7 @@ final class DaemonDevice: Sendable {
       failure = error
       state.withLock { $0.counts.failedStarts += 1 }
     }
-    // This capture created the directory and may remove it, unless another program created it first (EEXIST).
+    // If the capture created the directory, remove it. With EEXIST, another program created the directory.
     if case .system(let error) = failure, error.number != EEXIST, !outcome.hasRows {
       await onDisk { try? Files.removeTree(directory) }
     }
@@ -267,7 +266,7 @@ extension HostError {
 /// A device to record, and where to publish its values.
 package struct DaemonJob: Hashable, Sendable {
   package var device: DaemonConfiguration.Device
-  /// `nil` if nothing is published to Home Assistant.
+  /// The plan for Home Assistant; `nil` if nothing is published to Home Assistant.
   package var homeAssistant: HomePlan?
 
   package init(_ device: DaemonConfiguration.Device, homeAssistant: HomePlan? = nil) {
@@ -276,7 +275,7 @@ package struct DaemonJob: Hashable, Sendable {
 }
 
 extension HostError {
-  /// Whether the error affects all devices of the adapter, which must then be reopened.
+  /// Whether the error affects all devices of the adapter. If so, the adapter must be reopened.
   fileprivate var isOfRadio: Bool {
     switch self {
     case .noBluetooth, .noAdapter, .adapterDown, .controller, .adapterBusy: true

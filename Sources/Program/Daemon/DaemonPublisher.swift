@@ -3,16 +3,16 @@ import BLEWire
 import Fleet
 
 /// Publishes a daemon's captures. Each current capture has its own run. Ended captures with unsent rows,
-/// including those of earlier daemons, are published one after the other. Captures of earlier daemons that
-/// were never published are left to `ringtap publish`.
+/// including those of earlier daemons, are published one after the other. The publisher ignores captures of
+/// earlier daemons that were never published; use `ringtap publish` for such captures.
 ///
-/// A capture's tables are the spool, and retention limits their size. If the broker is unavailable for days,
-/// the cost is one thread for each device and one for ended captures.
+/// Unsent rows wait in the tables of the captures, and retention limits their size. If the broker is
+/// unavailable for days, publishing costs one thread for each device and one for ended captures.
 actor DaemonPublisher {
   /// Interval between checks for new and ended captures.
   private static let lookInterval = Duration.seconds(1)
-  /// Time limit for publishing the end of a capture. Rows still unsent then are published later, as those of
-  /// an ended capture.
+  /// Time limit for publishing the end of a capture. Rows that are then unsent are published later, like rows
+  /// of an ended capture.
   private static let endPatience = Duration.seconds(5)
   private static let catchUpPatience = Duration.seconds(20)
   private static let catchUpInterval = Duration.seconds(10)
@@ -22,7 +22,7 @@ actor DaemonPublisher {
   /// Runs of current and just ended captures, by directory.
   private var runs: [String: PublishRun] = [:]
   private var ending: [String: Task<Void, Never>] = [:]
-  /// Ended captures that were published completely.
+  /// Paths of ended captures that were published completely.
   private var complete: Set<String> = []
   /// Captures that had ended when this daemon started.
   private var earlier: Set<String>?
@@ -123,13 +123,13 @@ actor DaemonPublisher {
       let isNew = faults[capture.path] != problem
       if isNew, !Task.isCancelled { note("\(capture.path) was not published completely: \(problem)") }
       faults[capture.path] = problem
-      // If the broker is the cause, the next capture would fail too.
+      // If the broker is the cause, publishing the next capture would fail too.
       guard report.isCapturesFault else { return }
     }
   }
 
-  /// Whether the capture has unsent rows. Also true if its cursor cannot be read, so that publishing reports
-  /// the error and retries.
+  /// Returns whether the capture has unsent rows. Also returns true if the capture's cursor cannot be read,
+  /// so that publishing reports the error and retries.
   private func isBehind(_ path: String) -> Bool {
     guard !complete.contains(path) else { return false }
     do throws(PublishProblem) {

@@ -9,14 +9,14 @@ package import Recording
 package struct DaemonStatus: Sendable {
   /// Counts since the daemon started.
   package struct Counts: Hashable, Sendable {
-    /// Captures that have ended.
+    /// Number of captures that have ended.
     package var captures = 0
-    /// Failed attempts to start a capture, for example because the device was not found.
+    /// Number of failed attempts to start a capture, for example because the device was not found.
     package var failedStarts = 0
-    /// Notifications received.
+    /// Number of received notifications.
     package var received = 0
     package var loss = SessionReport.Loss()
-    /// Lost links.
+    /// Number of lost links.
     package var gaps = 0
 
     package var malformed: Int { loss.malformed }
@@ -39,7 +39,7 @@ package struct DaemonStatus: Sendable {
     /// The directory of the current capture.
     package var directory: String?
     package var counts: Counts
-    /// Why the device is or was not recording.
+    /// The latest reason for which the device was not recording.
     package var lastProblem: String?
     package var link = LiveLinkState.waiting
     /// Tables with their row counts and rates; empty until the stream starts.
@@ -117,15 +117,15 @@ package struct DaemonStatus: Sendable {
   /// Progress of publishing to a broker and a collector.
   package struct Publishing: Hashable, Sendable {
     package var broker: String
-    /// Rows of current captures that the broker has acknowledged.
+    /// Number of rows of current captures that the broker has acknowledged.
     package var acknowledged: Int
-    /// Rows that a collector has stored in files.
+    /// Number of rows that a collector has stored in files.
     package var confirmed: Int
-    /// Rows that a collector has not confirmed, as far as they have been counted.
+    /// Number of counted rows that a collector has not confirmed.
     package var waiting: Int
-    /// Ended captures that a collector has not confirmed completely.
+    /// Number of ended captures that a collector has not confirmed completely.
     package var behind: Int
-    /// Why rows are not confirmed.
+    /// The reason for which rows are not confirmed.
     package var lastProblem: String?
   }
 
@@ -145,7 +145,7 @@ package struct DaemonStatus: Sendable {
 // MARK: JSON
 
 extension DaemonStatus {
-  /// Encodes one object and a line feed.
+  /// Encodes the status as one JSON object and a line feed.
   package func encode(into line: inout JSONLine) {
     line.object { line in
       if let first = adapters.first {
@@ -406,7 +406,7 @@ extension DaemonStatus.Device {
   /// Age up to which a value counts as current, in nanoseconds.
   private static let freshness: Int64 = 15_000_000_000
 
-  /// The value of the table's last row; `nil` if the table has no rows or the value is too old.
+  /// Returns the value of the table's last row; `nil` if the table has no rows or the value is too old.
   fileprivate func value(of table: String) -> Double? {
     guard isStreaming, let stream = streams.first(where: { $0.name == table }),
       let silence = stream.silence, silence <= Self.freshness

@@ -19,11 +19,13 @@ package actor DaemonSupervisor {
   private let notifier = ServiceNotifier.standard
   private var servers: [RequestServer] = []
 
-  /// Time between attempts to open an adapter.
+  /// Pause between attempts to open an adapter.
   private static let pause = Duration.seconds(5)
   /// Time that an adapter may be absent before other adapters take its devices.
   private static let absence = Duration.seconds(10)
 
+  /// Creates a supervisor.
+  ///
   /// - Parameters:
   ///   - file: the configuration's file, read again on SIGHUP.
   ///   - configuration: the file's content.
@@ -264,7 +266,7 @@ package actor DaemonSupervisor {
     _ body: @escaping @Sendable (DaemonStatus?, String) -> [UInt8]
   ) {
     let question = peer.question
-    // A task cannot consume a captured value, but it can take the value out of a box.
+    // A task cannot consume a captured value, but can take the value out of a box.
     let waiting = Mutex<RequestServer.Peer?>(peer)
     let box = PeerBox(waiting)
     Task {

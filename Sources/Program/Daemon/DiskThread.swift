@@ -1,7 +1,7 @@
 import BLELinux
 import Synchronization
 
-/// A thread for a daemon's file-system calls. These may take seconds on a memory card and must not block the
+/// A thread for a daemon's file-system calls, which may take seconds on a memory card and must not block the
 /// receive thread.
 final class DiskThread: Sendable {
   private struct State: Sendable {
@@ -23,7 +23,7 @@ final class DiskThread: Sendable {
   }
 
   /// Runs `body` on the thread, after earlier jobs. If the daemon has ended, or no thread could be started,
-  /// runs it on the calling thread.
+  /// runs `body` on the calling thread.
   func run<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async -> Value {
     let result = OneShot<Value>()
     let isTaken = state.withLock { state in

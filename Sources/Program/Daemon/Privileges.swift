@@ -8,14 +8,14 @@ public struct SystemUser: Hashable, Sendable {
   public let group: UInt32
   public let home: String
 
-  /// Looks up a user by name or number; `nil` if it does not exist.
+  /// Looks up a user by name or number; `nil` if the user does not exist.
   ///
   /// `getpwnam`, `getpwuid`.
   public init?(_ name: String) {
     var home = [CChar](repeating: 0, count: Int(PATH_MAX))
     let capacity = CInt(home.count)
     var (number, group): (UInt32, UInt32) = (0, 0)
-    // SAFETY: all three outlive the call, and the array has room for `capacity` characters.
+    // SAFETY: the three results outlive the call, and the array has room for `capacity` characters.
     guard unsafe ringtap_user(name, &number, &group, &home, capacity) == 0 else { return nil }
     (self.number, self.group) = (number, group)
     self.home = String(decoding: home.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
@@ -37,7 +37,7 @@ public enum UnprivilegedProgram {
   /// up, named in LISTEN_FDNAMES. Returns only by throwing.
   ///
   /// Groups, user, all capabilities, and the ability to gain capabilities by executing a file (no_new_privs)
-  /// are dropped permanently. The function checks the result with the kernel.
+  /// are dropped permanently. The function verifies with the kernel that the privileges are gone.
   ///
   /// `setgroups`, `setresgid`, `setresuid`, `capset`, `prctl`, `execvp`.
   ///
@@ -64,13 +64,14 @@ public enum UnprivilegedProgram {
     var texts: [UnsafeMutablePointer<CChar>?] = unsafe arguments.map { unsafe strdup($0) }
     unsafe texts.append(nil)
     let count = CInt(numbers.count)
-    // SAFETY: both arrays outlive the call, and the texts are never freed; the last is null.
+    // SAFETY: both arrays outlive the call, the texts are never freed, and the last element is null.
     _ = unsafe ringtap_execute_with(&numbers, count, &texts)
     throw SystemError(call: "execute \(arguments.first ?? "")", number: lastError())
   }
 
   private static func set(_ name: String, _ value: String) {
-    // SAFETY: the other threads of this process read no environment while it becomes another program.
+    // SAFETY: no other thread of this process reads the environment while the process executes another
+    // program.
     unsafe setenv(name, value, 1)
   }
 }

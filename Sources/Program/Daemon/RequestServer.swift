@@ -3,10 +3,10 @@ import BLEWire
 import Glibc
 import Synchronization
 
-/// Answers requests on a local port: one short question and one short answer for each connection.
+/// Answers requests on a local port. Each connection has one short question and one short answer.
 ///
-/// Each peer has its own thread until it has sent its question, so a silent peer does not delay others. A
-/// peer that has not completed its question after two seconds is not read further, even if it keeps sending.
+/// A thread for each peer reads the question, so a silent peer does not delay other peers. If a question is
+/// incomplete after two seconds, the server stops reading, even if the peer keeps sending.
 package final class RequestServer: Sendable {
   /// Time limit for a peer to send its question.
   private static let patience = Duration.seconds(2)
@@ -15,7 +15,7 @@ package final class RequestServer: Sendable {
     64, "peers of a daemon's port that have sent no request", by: .program,
     whenFull: "the one that has waited longest is disconnected", counted: "nowhere")
 
-  /// A peer's connection, shared by the thread that reads from it and the one that may close it.
+  /// A peer's connection. One thread reads from the connection, and another thread may close it.
   fileprivate final class Link: Sendable {
     let descriptor: FileDescriptor
 
@@ -32,7 +32,8 @@ package final class RequestServer: Sendable {
       self.question = question
     }
 
-    /// Sends as much as the kernel accepts at once, about 200 kB, and closes the connection.
+    /// Sends the answer and closes the connection. If the answer exceeds the kernel's buffer, about 200 kB,
+    /// the rest is not sent.
     package consuming func answer(_ octets: Span<UInt8>) {
       _ = try? link.descriptor.send(octets)
       link.descriptor.shutDown()

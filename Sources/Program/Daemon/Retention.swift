@@ -3,8 +3,8 @@ package import BLEWire
 import CaptureTools
 import Glibc
 
-/// Limits for keeping captures. The oldest captures are removed first. Captures that are still being written
-/// are kept.
+/// Limits for keeping captures. The oldest captures are removed first. A capture that is still being written
+/// is never removed.
 package struct Retention: Hashable, Sendable {
   /// Maximum age since the capture started.
   package var maximumAge: Duration?
@@ -39,7 +39,7 @@ package struct Retention: Hashable, Sendable {
     var expired: [Capture] = []
     for capture in captures.sorted(by: { ($0.begunAt, $0.path) < ($1.begunAt, $1.path) })
     where !capture.isOpen {
-      // If the clock was set back, the age may be negative, and no capture is too old.
+      // The age is negative if the clock was set back, so that no capture is too old.
       let age = Duration.nanoseconds(now.nanoseconds &- capture.begunAt.nanoseconds)
       let isTooOld = maximumAge.map { age > $0 } ?? false
       let isTooMuch = maximumByteCount.map { total > $0 } ?? false
@@ -66,14 +66,14 @@ struct DaemonCapture: Hashable, Sendable {
 struct CaptureShelf {
   let directory: String
 
-  /// Returns a directory for a capture that starts now. If the name exists, adds a suffix: `-2` and so on.
+  /// Returns a directory for a capture that starts now. If the name is taken, adds a suffix such as `-2`.
   func place(for device: String, at now: ReceiveTime) -> String {
     let path = "\(directory)/\(device)/\(UTCText(now.nanoseconds).fileName)"
     guard Files.exists(path) else { return path }
     return (2...).lazy.map { "\(path)-\($0)" }.first { !Files.exists($0) } ?? path
   }
 
-  /// Whether the file system has this many bytes free; true if unknown.
+  /// Returns whether the file system has this many bytes free; true if unknown.
   func hasRoom(for byteCount: Int) -> Bool {
     guard let free = try? Files.freeByteCount(at: directory) else { return true }
     return free >= byteCount
@@ -110,7 +110,7 @@ extension CaptureShelf {
     var free: Int?
   }
 
-  /// Number of bytes freed in each step.
+  /// Maximum number of bytes that a removal frees in one step.
   static let stepByteCount = 64 << 20
   /// Suffix of a capture that is being removed; readers of captures ignore it.
   private static let removedSuffix = ".removing"
@@ -141,7 +141,8 @@ extension CaptureShelf {
     return inventory
   }
 
-  /// Removes a capture. First renames it, which hides it from readers, then frees its space in steps.
+  /// Removes a capture. First renames the capture, to hide it from readers, then frees its disk space in
+  /// steps.
   ///
   /// - Parameter goesOn: called after each step. If it returns `false`, `removeRests` must remove the
   ///   remainder.
@@ -157,7 +158,7 @@ extension CaptureShelf {
     try folder.removeTree(removed, step: Self.stepByteCount, while: goesOn)
   }
 
-  /// Finishes removals that an earlier daemon had started.
+  /// Completes removals that an earlier daemon had started.
   func removeRests(while goesOn: () -> Bool) throws(SystemError) {
     guard let shelf = try? OpenFolder(directory) else { return }
     for device in shelf.names where !device.hasPrefix(".") {

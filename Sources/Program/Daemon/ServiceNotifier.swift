@@ -4,11 +4,11 @@ import CBluetoothLinux
 import Glibc
 
 /// Notifies the service manager of this process's state by the protocol of `sd_notify(3)`: text datagrams to
-/// $NOTIFY_SOCKET. Does nothing if the variable is not set.
+/// $NOTIFY_SOCKET. Does nothing if NOTIFY_SOCKET is not set.
 public struct ServiceNotifier: Sendable {
   private let path: String?
   /// Half of the watchdog timeout, $WATCHDOG_USEC, as `sd_watchdog_enabled(3)` advises; `nil` without a
-  /// watchdog. If no keep-alive arrives in time, the service manager ends the process.
+  /// watchdog. The service manager ends a process that misses the watchdog timeout.
   public let watchdogInterval: Duration?
 
   /// The notifier configured by the environment.
@@ -20,6 +20,8 @@ public struct ServiceNotifier: Sendable {
       watchdogMicroseconds: isMeant ? ProcessFacts.environment("WATCHDOG_USEC").flatMap { Int($0) } : nil)
   }
 
+  /// Creates a notifier.
+  ///
   /// - Parameters:
   ///   - path: a UNIX datagram socket; a name that starts with `@` is abstract.
   ///   - watchdogMicroseconds: the watchdog timeout; `nil` for none.

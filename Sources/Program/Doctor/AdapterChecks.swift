@@ -7,7 +7,7 @@ extension Doctor {
   /// The adapters to check.
   private var chosen: [AdapterInfo] { facts.adapters.filter { $0.isChosen(by: adapter) } }
 
-  /// Whether the kernel's host can use the adapter in its current state.
+  /// Returns whether the kernel's host can use the adapter in its current state.
   private func isUsable(_ info: AdapterInfo) -> Bool {
     guard info.isUp else { return false }
     switch facts.views[info.index] {
@@ -24,7 +24,7 @@ extension Doctor {
     chosen.contains { isUsable($0) || isHanded($0) } ? .note : .obstacle
   }
 
-  /// Rfkill switches that disable radios: `/sys/class/rfkill`.
+  /// Checks for rfkill switches that disable radios: `/sys/class/rfkill`.
   func rfkill() -> [DoctorFinding] {
     let folder = "\(facts.root)/sys/class/rfkill"
     var findings: [DoctorFinding] = []
@@ -104,7 +104,7 @@ extension Doctor {
     }
   }
 
-  /// Processes with open sockets on the adapters.
+  /// Finds processes with open sockets on the adapters.
   func adapterHolders() -> [DoctorFinding] {
     let users = users(of: "hci")
     var findings: [DoctorFinding] = []
@@ -172,8 +172,8 @@ extension Doctor {
     return isOther ? .note : .obstacle
   }
 
-  /// Advertising that is still on, possibly because the program that started it was killed. It makes this
-  /// machine visible to other devices.
+  /// Checks for advertising that is on, possibly because the program that started it was killed. Advertising
+  /// makes this machine visible to other devices.
   func advertising() -> [DoctorFinding] {
     let findings = chosen.compactMap { info -> DoctorFinding? in
       let index = String(info.index)
@@ -207,7 +207,7 @@ extension Doctor {
       ? [Finding(.advertising, .good, "no advertising was found")] : findings
   }
 
-  /// Existing links. The ATT channel of a link cannot be opened a second time.
+  /// Finds existing links. The ATT channel of a link cannot be opened a second time.
   func links() -> [DoctorFinding] {
     let holders = users(of: "l2cap")
     let who =
@@ -225,7 +225,7 @@ extension Doctor {
 }
 
 extension AdapterInfo {
-  /// Whether this is the adapter to check: a name or an address; `nil` for all.
+  /// Returns whether to check this adapter.
   func isChosen(by adapter: String?) -> Bool {
     guard let adapter else { return true }
     return AdapterName(adapter)?.isName(of: self) == true

@@ -4,12 +4,12 @@ import BLEWire
 
 /// Diagnoses why this process cannot reach a radio.
 ///
-/// Each check reports a finding. If there is a problem, it adds the cause and what to do.
+/// Each check reports a finding, with the cause and a remedy if there is a problem.
 public struct Doctor: Sendable {
   typealias Finding = DoctorFinding
 
   let facts: DoctorFacts
-  /// The only adapter to check, by name or address; `nil` for all.
+  /// The only adapter to check, by name or address; `nil` to check all adapters.
   let adapter: String?
   private let holders: [UInt64: [Int]]
   let daemon: Int?
@@ -21,7 +21,7 @@ public struct Doctor: Sendable {
     daemon = ProcessFacts.processID(named: "bluetoothd", root: facts.root)
   }
 
-  /// The findings, ordered so that an obstacle precedes those that it may cause.
+  /// Returns the findings. An obstacle precedes the obstacles that it may cause.
   public func findings() -> [DoctorFinding] {
     var findings = [bluetooth(), networkNamespace(), capabilities(), confinement()] + rfkill()
     if facts.socketError == nil {
@@ -50,8 +50,8 @@ public struct Doctor: Sendable {
       nextStep: "sudo modprobe bluetooth")
   }
 
-  /// Bluetooth sockets can be opened only in the initial network namespace: `bt_sock_create` in
-  /// `net/bluetooth/af_bluetooth.c`.
+  /// Checks the network namespace. Bluetooth sockets can be opened only in the initial network namespace:
+  /// `bt_sock_create` in `net/bluetooth/af_bluetooth.c`.
   private func networkNamespace() -> Finding {
     guard let error = facts.socketError else {
       return Finding(.networkNamespace, .good, "this is the first network namespace")
@@ -98,7 +98,7 @@ public struct Doctor: Sendable {
       nextStep: nextStep)
   }
 
-  /// The program's capabilities and its system-call filter.
+  /// Reports the program's capabilities and its system-call filter.
   private func confinement() -> Finding {
     let names = facts.held.map(\.name).sorted().joined(separator: " and ")
     let rights =
@@ -163,7 +163,8 @@ public struct Doctor: Sendable {
 
   // MARK: Recording
 
-  /// Enough for about twenty minutes of a ring's fastest stream, or days of its usual one.
+  /// Minimum free disk space: enough for about twenty minutes of a ring's fastest stream, or for days of its
+  /// usual stream.
   static let leastByteCount = 256 << 20
 
   private func folder() -> Finding {
@@ -183,7 +184,8 @@ public struct Doctor: Sendable {
     }
   }
 
-  /// 2024-01-01, before this program was written. An earlier system time is wrong.
+  /// 2024-01-01 in nanoseconds since the Unix epoch. An earlier system time is wrong, because this program
+  /// did not exist.
   private static let earliest: Int64 = 1_704_067_200_000_000_000
 
   private func clock() -> Finding {
@@ -232,11 +234,11 @@ public struct Doctor: Sendable {
 
   // MARK: Processes
 
-  /// IDs of other processes that have a socket in `/proc/net/<table>`.
+  /// Returns the IDs of other processes that have a socket in `/proc/net/<table>`.
   func users(of table: String) -> [Int] {
     guard let text = Files.text(at: "\(facts.root)/proc/net/\(table)") else { return [] }
     var users: Set<Int> = []
-    // sk RefCnt Rmem Wmem User Inode Parent: `bt_seq_show` in `net/bluetooth/af_bluetooth.c`.
+    // Columns: sk RefCnt Rmem Wmem User Inode Parent (`bt_seq_show` in `net/bluetooth/af_bluetooth.c`).
     for line in text.split(separator: "\n").dropFirst() {
       let columns = line.split(separator: " ", omittingEmptySubsequences: true)
       guard columns.count > 5, let inode = UInt64(columns[5]) else { continue }

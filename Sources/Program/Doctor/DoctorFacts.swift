@@ -2,8 +2,7 @@ import BLEHost
 public import BLELinux
 public import BLEWire
 
-/// The input of `ringtap doctor`'s checks. The checks read files below `root`; results of system calls are
-/// stored here.
+/// The input of `ringtap doctor`'s checks. The checks also read files below `root`.
 public struct DoctorFacts: Sendable {
   /// An adapter's state as reported by the kernel's host on the management interface.
   public enum HostView: Hashable, Sendable {
@@ -15,21 +14,21 @@ public struct DoctorFacts: Sendable {
   public enum ScanState: Hashable, Sendable {
     case idle
     case busy
-    /// The adapter could not be queried.
+    /// The query of the adapter failed, for this reason.
     case unknown(String)
   }
 
   public enum AdvertisingState: Hashable, Sendable {
     /// No advertising was detected.
     case off
-    /// The kernel advertises, because of an advertising instance or its own setting.
+    /// The kernel advertises, because of an advertising instance or a setting.
     case byKernel
     /// A program advertises with HCI commands. The kernel does not know which program.
     case byCommands
     case unknown(String)
   }
 
-  /// A folder that replaces `/` in tests; empty for the real one.
+  /// A folder that replaces `/` in tests; otherwise empty.
   public var root = ""
   /// The error from opening a Bluetooth socket; `nil` if it succeeded.
   public var socketError: SystemError?
@@ -40,7 +39,7 @@ public struct DoctorFacts: Sendable {
   public var scans: [UInt16: ScanState] = [:]
   public var advertising: [UInt16: AdvertisingState] = [:]
   public var handed: [InheritedSocket] = []
-  /// How this process was started, if it then dropped unneeded privileges.
+  /// The privileges at the start of this process, if it has dropped unneeded privileges since.
   public var start: ProcessRights.Start?
   /// Capabilities that one thread holds for the process.
   public var held: Set<ProcessFacts.Capability> = []
@@ -52,7 +51,7 @@ public struct DoctorFacts: Sendable {
   public var folder = "."
   public var freeByteCount: Result<Int, SystemError> = .success(.max)
   public var time = ReceiveTime(nanoseconds: .max)
-  /// Facts about received packets that the sockets do not report, each with its error.
+  /// Facts about received packets that the kernel's sockets cannot report, each with the error.
   public var untold: [ReceiveFact: SystemError] = [:]
 
   public init() {}
@@ -79,7 +78,7 @@ extension DoctorFacts {
       facts.freeByteCount = .success(try Files.freeByteCount(at: folder))
     } catch { facts.freeByteCount = .failure(error) }
     facts.handed = InheritedSockets.all
-    // If no socket can be opened, `untold` stays empty.
+    // `untold` stays empty if no socket can be opened.
     facts.untold = (try? ReceiveFact.untold()) ?? [:]
     do throws(SystemError) { facts.adapters = try AdapterInfo.all() } catch {
       facts.socketError = error
@@ -102,7 +101,7 @@ extension DoctorFacts {
       ManagementPacket(code: command, index: index, parameters: none.span).encode(into: &$0)
     }
     var view = HostView.silent
-    // If the query fails, the view stays unknown.
+    // The view stays unknown if the query fails.
     try? ManagementSocket.ask(packet.span) { octets in
       guard let answer = ManagementAnswer(octets, to: command, of: index) else { return false }
       view = answer.view
@@ -111,8 +110,8 @@ extension DoctorFacts {
     return view
   }
 
-  /// Detects whether another program is scanning. Starts and stops a scan, because no system call reports
-  /// that.
+  /// Detects whether another program is scanning. Starts and stops a scan, because no system call reports a
+  /// scan.
   private static func scan(_ info: AdapterInfo) async -> ScanState {
     do throws(HostError) {
       let kernel = KernelAdapter(info, on: try EventLoop.start())
@@ -133,9 +132,9 @@ extension DoctorFacts {
 }
 
 extension DoctorFacts {
-  /// Detects advertising. The kernel reports its own. To detect advertising started with HCI commands, sends
-  /// a command that the controller rejects while it advertises. If the controller accepts the command, it has
-  /// only set parameters, which every program sets again before it advertises.
+  /// Detects advertising. The kernel reports its own advertising. To detect advertising started with HCI
+  /// commands, sends a command that a controller rejects while advertising. An accepted command only sets
+  /// parameters, which every program sets again before advertising.
   ///
   /// With advertising sets, checks only the set of ringtap's own raw mode, because the numbers of other sets
   /// are unknown.
@@ -158,7 +157,7 @@ extension DoctorFacts {
         return .byKernel
       }
     } catch {
-      // Linux before 3.19, or not permitted. Query the controller instead.
+      // The kernel is older than Linux 3.19, or denies the query. Query the controller instead.
     }
     let reply = try await kernel.command(LEReadLocalSupportedFeatures())
     let features = try? LEReadLocalSupportedFeatures.Reply(validating: reply.span).features
@@ -180,7 +179,7 @@ extension DoctorFacts {
 private struct ManagementAnswer {
   let view: DoctorFacts.HostView
 
-  /// Parses a packet; `nil` if it is not the response.
+  /// Parses a packet; `nil` if the packet is not the response.
   init?(_ octets: Span<UInt8>, to command: UInt16, of index: UInt16) {
     guard let packet = try? ManagementPacket(validating: octets), packet.index == index,
       packet.code == 1 || packet.code == 2, packet.parameters.count >= 3,

@@ -8,9 +8,9 @@ public struct DoctorFinding: Hashable, Sendable {
 
   public enum State: String, Hashable, Sendable {
     case good
-    /// Worth knowing, but devices can still be reached.
+    /// A fact worth knowing. The program can still reach devices.
     case note
-    /// Prevents the program from reaching devices.
+    /// A problem that prevents the program from reaching devices.
     case obstacle
   }
 
@@ -18,7 +18,7 @@ public struct DoctorFinding: Hashable, Sendable {
   public let state: State
   public let finding: String
   public let cause: String?
-  /// The command to run, or what else to do.
+  /// The command to run, or another remedy.
   public let nextStep: String?
 
   public init(

@@ -1,6 +1,6 @@
 import Commands
 
-/// The executable `ringtap`. Its code is in the module `Commands`, which tests can import.
+/// Runs the program `ringtap`. The code is in the module `Commands`, so that tests can import it.
 @main struct Main {
   static func main() async { await Ringtap.main() }
 }

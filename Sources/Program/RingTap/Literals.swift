@@ -5,6 +5,8 @@ public import BLEWire
 /// An invalid literal traps. For text that is only known at run time, use `BluetoothUUID(text)`, which
 /// returns `nil` if the text is not a UUID.
 extension BluetoothUUID: ExpressibleByStringLiteral {
+  /// Creates a UUID from a literal.
+  ///
   /// - Precondition: the text is a UUID of 4, 8 or 36 characters.
   public init(stringLiteral text: String) {
     let uuid: BluetoothUUID? = .init(text)
@@ -18,6 +20,8 @@ extension BluetoothUUID: ExpressibleByStringLiteral {
 /// An invalid literal traps. For a random address, or text that is only known at run time, use
 /// `DeviceAddress(text, type:)`, which returns `nil` if the text is not an address.
 extension DeviceAddress: ExpressibleByStringLiteral {
+  /// Creates a public address from a literal.
+  ///
   /// - Precondition: the text is six bytes of two hexadecimal digits each, separated by colons.
   public init(stringLiteral text: String) {
     let address: DeviceAddress? = .init(text, type: .public)

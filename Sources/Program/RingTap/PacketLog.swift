@@ -3,7 +3,7 @@ public import BLEHost
 import BLEPacketLog
 public import BLEWire
 
-/// The packets of a log written by any program: btsnoop, pcapng, pcap or Apple's PacketLogger, optionally
+/// The packets of a log in any supported format: btsnoop, pcapng, pcap or Apple's PacketLogger, optionally
 /// compressed with gzip or zstd. A sniffer's air log (pcap or pcapng with link type 192, 251, 256 or 272)
 /// yields the packets that the central's host would have seen. Reading a log needs no radio.
 ///
@@ -20,12 +20,13 @@ public import BLEWire
 public final class PacketLog: Sequence, IteratorProtocol {
   private let log: LogReader
   private var decoder = PacketDecoder()
-  /// The packets of the current chunk. Those before `nextIndex` have already been returned.
+  /// The packets of the current chunk. The packets before `nextIndex` have already been returned.
   private var packets: [LoggedPacket] = []
   private var nextIndex = 0
 
-  /// Why the packets end before the end of the file; `nil` if they do not, or while packets remain. A log
-  /// whose writer was killed ends within a packet; the packets before it are valid.
+  /// The reason for which reading ended before the end of the file; `nil` if the file was read completely, or
+  /// while packets remain. A log whose writer was killed ends within a packet; the packets before it are
+  /// valid.
   public var problem: String? { log.problem.map { "\($0.cause)" } }
 
   /// Opens a log and reads enough to recognise its format.
@@ -83,7 +84,7 @@ public struct LoggedPacket: Hashable, Sendable {
   public let peer: DeviceAddress?
   /// The HCI packet without its type byte.
   public let bytes: [UInt8]
-  /// The complete value of a notification or indication. Only set in the packet that completes it.
+  /// The complete value of a notification or indication. Set only in the packet that completes the value.
   public let notification: Notification?
 
   fileprivate init(_ packet: borrowing DecodedPacket) {

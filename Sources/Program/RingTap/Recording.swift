@@ -2,7 +2,7 @@ public import BLEHost
 import BLELinux
 public import BLEWire
 
-/// A finished recording: its directory, counts, losses, and why it ended.
+/// A finished recording: its directory, counts, losses, and the reason for its end.
 ///
 /// ```swift
 /// let recording = try await Recording.run(.ring, on: radio, to: "walk", for: .seconds(60))
@@ -17,13 +17,14 @@ public struct Recording: Sendable {
   public let directory: String
   /// The contents of `session.json`.
   public let report: SessionReport
-  /// The error that ended the recording early, such as a lost link or a full disk; `nil` if it ended by
-  /// duration, count or cancellation. The files contain everything received before the error.
+  /// The error that ended the recording early, such as a lost link or a full disk; `nil` if the recording
+  /// ended by duration, count or cancellation. The files contain everything received before the error.
   public let failure: HostError?
 
   /// Number of notifications received.
   public var received: Int { report.received }
-  /// Received notifications that are missing from the files, by queue. `total` is 0 if none are missing.
+  /// Received notifications that are missing from the files, by queue. `total` is 0 if no notification is
+  /// missing.
   public var lost: SessionReport.Loss { report.lost }
   /// Periods without a link, in order. `lost` does not include measurements that the sensor did not send
   /// during a gap.
@@ -37,14 +38,14 @@ public struct Recording: Sendable {
   /// - Parameters:
   ///   - kind: the kind of sensor.
   ///   - radio: the radio.
-  ///   - directory: the capture's directory. It is created; if it exists, it must be empty.
+  ///   - directory: the capture's directory, which must be missing or empty.
   ///   - duration: time since the start of the stream, including gaps.
   ///   - count: number of samples of a ring, or of values of another sensor. The packet log ends with the
-  ///     last one.
+  ///     last sample.
   ///   - address: the sensor's address, if known. Connecting by address needs no scan.
-  ///   - name: the exact advertised name to find; `nil` for the first of the kind.
+  ///   - name: the exact advertised name to find; `nil` for the first sensor of the kind.
   ///   - searchTime: timeout for finding the sensor.
-  ///   - patience: how long to try to reconnect after a lost link; zero to disable reconnection.
+  ///   - patience: maximum time to reconnect after a lost link; zero to disable reconnection.
   ///   - format: the tables' format.
   /// - Throws: errors before the start: `notFound`, `noAnswer`, `unsuitable` for a directory that is not
   ///   empty or a device of another kind, `system` if a file cannot be created. Later errors are stored in
@@ -73,7 +74,7 @@ public struct Recording: Sendable {
   }
 }
 
-/// The losses, by queue: `0`, or `3 (2 kernel queue, 1 disk)`.
+/// Text of the losses: `0`, or `3 (2 kernel queue, 1 disk)`.
 extension SessionReport.Loss: CustomStringConvertible {
   /// `0`, or the total and the losses of each queue.
   public var description: String {

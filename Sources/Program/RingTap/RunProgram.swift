@@ -4,7 +4,7 @@ import Glibc
 import JSONText
 import Synchronization
 
-/// Runs the main function of a program. Ends it cleanly on Ctrl-C, and prints an error as one line.
+/// Runs the main function of a program. Ends the program cleanly on Ctrl-C, and prints an error as one line.
 ///
 /// ```swift
 /// await runProgram {

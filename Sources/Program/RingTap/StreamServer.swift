@@ -25,7 +25,8 @@ package final class StreamServer: Sendable {
   private let listener: Listener?
   private let terminal: Peer?
 
-  /// Opens the port and passes its name to `opened`. The name of a pseudo-terminal is only known then.
+  /// Opens the port and passes its name to `opened`. The name of a pseudo-terminal is known only after
+  /// opening.
   package init(_ transport: TransportSpecification, opened: (String) -> Void) throws(HostError) {
     var name = transport.description
     do throws(SystemError) {
@@ -55,7 +56,7 @@ package final class StreamServer: Sendable {
     }
     let peer = OneShot<Result<Peer, SystemError>>()
     do throws(SystemError) {
-      // accept() blocks, so it runs on its own thread and not on one of the pool.
+      // A separate thread calls accept(), because it would block a thread of the pool.
       try SystemThread.start(named: "ringtap-accept") {
         do throws(SystemError) {
           peer.set(.success(Peer(try ControllerPort.accept(listener.descriptor))))
@@ -65,7 +66,7 @@ package final class StreamServer: Sendable {
     let result = await withTaskCancellationHandler {
       await peer.value()
     } onCancel: {
-      // Makes accept() return.
+      // Makes the blocked accept() return.
       listener.descriptor.shutDown()
     }
     do throws(SystemError) { return try result.get() } catch { throw .system(error) }

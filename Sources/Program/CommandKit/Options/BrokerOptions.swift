@@ -52,11 +52,11 @@ package struct BrokerOptions: ParsableArguments {
     return broker
   }
 
-  /// Returns the first line of a file. Passwords are read from files because other users can see command-line
-  /// arguments.
+  /// Returns the first line of a file. A password is read from a file because other users can see
+  /// command-line arguments.
   ///
-  /// Under systemd, a credential with the file's name takes precedence, because the service's user may not be
-  /// able to read the file itself (`LoadCredential=`, systemd.exec(5)).
+  /// Under systemd, a credential with the file's name takes precedence, because the service's user may lack
+  /// permission to read the file (`LoadCredential=`, systemd.exec(5)).
   package static func secret(in file: String) throws -> String {
     let credential = ProcessFacts.environment("CREDENTIALS_DIRECTORY").map { "\($0)/\(Files.name(of: file))" }
     let path = credential.flatMap { Files.exists($0) ? $0 : nil } ?? file
@@ -66,9 +66,9 @@ package struct BrokerOptions: ParsableArguments {
 }
 
 extension FleetName {
-  /// Returns a publisher's name that the user has chosen.
+  /// Returns a publisher's name given by the user, after a check.
   ///
-  /// - Throws: `ValidationError` if it is not a name.
+  /// - Throws: `ValidationError` if the text is not a valid name.
   package static func checked(_ name: String) throws -> String {
     guard isValid(name) else {
       throw ValidationError("'\(name.printable)' is not a name: use 1 … 64 letters, digits, '.', '_' and '-'")
@@ -78,6 +78,8 @@ extension FleetName {
 }
 
 extension PublishRun.Plan {
+  /// Creates a plan for publishing captures.
+  ///
   /// - Parameters:
   ///   - name: the publisher's name; `nil` to combine the names of this machine and the device.
   ///   - backlog: maximum size of the unsent rows of a table.

@@ -21,8 +21,8 @@ package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
   package static let help = ArgumentHelp(
     "The characteristic: a UUID such as 2a19, or a handle such as 0x0012.", valueName: "characteristic")
 
-  /// The operation that a command performs. If several characteristics share the UUID, only those that
-  /// support the operation are candidates.
+  /// The operation that a command performs. If several characteristics share the UUID, the command uses a
+  /// characteristic that supports the operation.
   package enum Use: Sendable {
     case read, write, listen
 
@@ -43,9 +43,9 @@ package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
     }
   }
 
-  /// Passes the characteristic's value handle to `body`. If the device rejects a handle that was discovered
-  /// on an earlier link, discovers again and calls `body` once more. A handle given by the user is used
-  /// without discovery.
+  /// Passes the characteristic's value handle to `body`. If the handle was discovered on an earlier link and
+  /// the device rejects it, runs discovery again and calls `body` once more. A handle given by the user is
+  /// used without discovery.
   package func use<Value: Sendable>(
     _ connection: Connection, to use: Use,
     _ body: (AttributeHandle, GATTDatabase.Characteristic?) async throws(GATTError) -> Value

@@ -62,7 +62,7 @@ package struct AdapterOptions: ParsableArguments {
 
   package func validate() throws { try choice().validate() }
 
-  /// The radio that the options select.
+  /// Returns the radio that the options select.
   package func choice() throws -> RadioChoice {
     var choice = RadioChoice()
     (choice.adapter, choice.mode, choice.packetLog) = (adapter, mode, packetLog)
@@ -79,7 +79,7 @@ package struct AdapterOptions: ParsableArguments {
   /// The stored keys of bonded devices; `nil` if this command does not use known devices.
   package var bondFiles: BondFiles? { (try? choice())?.bondFiles }
 
-  /// The known devices; `nil` if this command does not use them.
+  /// The known devices; `nil` if this command does not use known devices.
   package var knownDevices: KnownDevices? { (try? choice())?.knownDevices }
 }
 
@@ -107,8 +107,8 @@ package struct DeviceOptions: ParsableArguments {
 
 /// A command or option group that connects to a device.
 ///
-/// Option groups are siblings, not nested: a debug build of swift-argument-parser builds a group's options
-/// four times to check them, so each level of nesting multiplies the time by four.
+/// Option groups are siblings, not nested: to check a group, a debug build of swift-argument-parser builds
+/// its options four times, so each level of nesting quadruples the time.
 package protocol ReachesDevice {
   var radio: AdapterOptions { get }
   var link: LinkOptions { get }
@@ -161,7 +161,8 @@ package struct DeviceReach: Sendable {
     return known[0].address
   }
 
-  /// Connects, exchanges the MTU, runs `body`, and always closes the connection. Ctrl-C cancels `body`.
+  /// Connects, exchanges the MTU, runs `body`, and closes the connection, even if `body` throws. Ctrl-C
+  /// cancels `body`.
   package func withConnection<Value: Sendable>(
     to address: DeviceAddress, _ body: @escaping @Sendable (Connection) async throws -> Value
   ) async throws -> Value {
@@ -200,7 +201,7 @@ package struct DeviceReach: Sendable {
     }
   }
 
-  /// Runs `body`, and always closes the connection.
+  /// Runs `body`, and closes the connection, even if `body` throws.
   private static func use<Value: Sendable>(
     _ connection: Connection, _ timeout: Duration, _ isVerbose: Bool,
     _ body: @escaping @Sendable () async throws -> Value
@@ -257,7 +258,7 @@ package struct DeviceReach: Sendable {
     case whole
   }
 
-  /// Opens the radio, runs `body`, and always closes the radio. Ctrl-C cancels `body`.
+  /// Opens the radio, runs `body`, and closes the radio, even if `body` throws. Ctrl-C cancels `body`.
   ///
   /// - Parameters:
   ///   - tuning: settings of the receive thread.
@@ -272,7 +273,7 @@ package struct DeviceReach: Sendable {
       do {
         let value =
           switch ending {
-          // Links to unresponsive devices are closed earlier; this limit covers all other waits.
+          // A link to an unresponsive device is closed earlier. This limit covers all other waits.
           case .prompt:
             try await Interruption.leaving(after: Interruption.leavingPatience) { try await body(radio) }
           case .whole: try await body(radio)
@@ -317,7 +318,7 @@ package struct DeviceReach: Sendable {
 package struct PatienceOptions: ParsableArguments {
   package init() {}
 
-  /// Default in seconds. A ring usually returns sooner from its charger or from a pocket.
+  /// Default in seconds. A ring that is charged or out of range usually returns sooner.
   private static let standard = 60.0
 
   @Option(
@@ -335,15 +336,16 @@ package struct PatienceOptions: ParsableArguments {
 
 /// Text about a gap in a recording, for the user.
 package enum GapText {
-  /// The reason why the link ended: `the link was lost: the device went silent (0x08, Connection Timeout)`.
+  /// Returns the reason for the end of the link: `the link was lost: the device went silent (0x08, Connection
+  /// Timeout)`.
   package static func cause(_ gap: SessionGap) -> String {
     guard let reason = gap.reason else { return "\(gap.end)" }
     let digits = String(reason.rawValue, radix: 16)
     return "\(gap.end) (0x\(digits.count < 2 ? "0" : "")\(digits), \(reason.name))"
   }
 
-  /// The reason why the link ended, and the time until the next attempt: `…; reconnecting in 2.0 s: 5 links in a row ended
-  /// within 3 s`.
+  /// Returns the reason for the end of the link, and the time until the next attempt: `…; reconnecting in 2.0
+  /// s: 5 links in a row ended within 3 s`.
   package static func lost(_ gap: SessionGap) -> String {
     let start = cause(gap) + "; reconnecting"
     guard gap.pause > .zero else { return start }

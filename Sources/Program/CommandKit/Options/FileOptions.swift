@@ -28,10 +28,12 @@ package struct TableOptions: ParsableArguments {
   package var tableFormat: TableFormat { format == .csv ? .csv : .npy }
 }
 
-/// Whether existing files may be replaced, on every command that writes a file named by the user.
+/// The option that allows existing files to be replaced, on every command that writes a file named by the
+/// user.
 ///
-/// A command calls `check` for each such file before it reads or writes anything. It then writes with
-/// `Files.write` or `OutputFile` and passes `existing`. These check again when they rename the finished file.
+/// A command calls `check` for each such file before it reads or writes anything. The command then writes
+/// with `Files.write` or `OutputFile` and passes `existing`, which is checked again when the finished file is
+/// renamed.
 package struct OverwriteOptions: ParsableArguments {
   package init() {}
 
@@ -59,8 +61,8 @@ package struct OverwriteOptions: ParsableArguments {
     }
   }
 
-  /// Rejects an existing folder that is not empty, unless --force is given. For commands that do not know the
-  /// names of their files yet.
+  /// Rejects an existing folder that is not empty, unless --force is given. This is for commands whose file
+  /// names are not known yet.
   package func check(folder path: String, _ option: String) throws {
     guard !force, Files.isOccupied(path) else { return }
     guard Files.isDirectory(path), Files.names(in: path).allSatisfy({ $0 == "." || $0 == ".." }) else {
@@ -74,7 +76,7 @@ package struct OverwriteOptions: ParsableArguments {
 
 /// A text file written in an editor on any operating system.
 package enum WrittenFile {
-  /// The file's bytes without a UTF-8 byte order mark, which some Windows editors add.
+  /// Returns the file's bytes without a UTF-8 byte order mark, which some Windows editors add.
   ///
   /// - Throws: the errors of `Files.octets`.
   package static func octets(of path: String, limit: Int) throws(SystemError) -> [UInt8] {

@@ -73,7 +73,8 @@ package struct LinkOptions: ParsableArguments {
   ///
   /// - Parameter text: milliseconds, one number or two separated by a hyphen.
   /// - Returns: the interval in units of 1.25 ms.
-  /// - Throws: `ValidationError` with the range. The parser adds the option's name and the value in front.
+  /// - Throws: `ValidationError` with the range. The argument parser puts the option's name and the value
+  ///   before this message.
   package static func interval(_ text: String) throws -> ClosedRange<UInt16> {
     let units = text.split(separator: "-", omittingEmptySubsequences: false).map { part in
       Double(part).flatMap { UInt16(exactly: ($0 / 1.25).rounded()) }
@@ -87,7 +88,7 @@ package struct LinkOptions: ParsableArguments {
 
 /// Text about a link for the user.
 package enum LinkText {
-  /// The current link parameters; `nil` if none is known.
+  /// Returns text about the current link parameters; `nil` if no parameter is known.
   package static func inForce(_ state: LinkState) -> String? {
     var parts: [String] = []
     if let timing = state.timing {
@@ -105,7 +106,7 @@ package enum LinkText {
     return parts.isEmpty ? nil : parts.joined(separator: ", ")
   }
 
-  /// A message about responses that match no request; `nil` without such responses.
+  /// Returns a message about responses that match no request; `nil` if there were no such responses.
   package static func strays(_ count: Int) -> String? {
     switch count {
     case 0: nil
@@ -114,7 +115,7 @@ package enum LinkText {
     }
   }
 
-  /// Returns a message about values received without a subscription; `nil` if there were none.
+  /// Returns a message about values received without a subscription; `nil` if there were no such values.
   ///
   /// - Parameter count: number of values received without a subscription.
   package static func unsubscribed(_ count: Int) -> String? {

@@ -18,6 +18,8 @@ package struct NumberRange<Number: Comparable & LosslessStringConvertible & Send
     (lower, upper, includesLower, self.unit) = (range.lowerBound, range.upperBound, true, unit)
   }
 
+  /// Creates a range without its lower bound.
+  ///
   /// - Parameters:
   ///   - lower: exclusive lower bound.
   ///   - upper: inclusive upper bound.
@@ -28,8 +30,8 @@ package struct NumberRange<Number: Comparable & LosslessStringConvertible & Send
 
   /// Parses a number.
   ///
-  /// - Throws: `ValidationError` with the range. The parser adds the option's name and the value in front.
-  ///   NaN is in no range.
+  /// - Throws: `ValidationError` with the range. The argument parser puts the option's name and the value
+  ///   before this message. NaN is in no range.
   package func parse(_ text: String) throws -> Number {
     guard let number = Number(text), includesLower ? number >= lower : number > lower, number <= upper else {
       throw ValidationError("it must be \(description)")
@@ -39,7 +41,7 @@ package struct NumberRange<Number: Comparable & LosslessStringConvertible & Send
 }
 
 extension NumberRange: CustomStringConvertible {
-  /// For example `a whole number, 1 to 64` or `above 0, at most 3600 seconds`.
+  /// The range in words, for example `a whole number, 1 to 64` or `above 0, at most 3600 seconds`.
   package var description: String {
     let kind = Number.self is any BinaryInteger.Type ? "a whole number, " : ""
     let range =
@@ -63,7 +65,7 @@ extension NumberRange<Double> {
 }
 
 extension NumberRange<Int> {
-  /// A number of items after which a command ends. The upper bound prevents overflow when counting past it.
+  /// A number of items after which a command ends. The upper bound prevents an overflow of the counter.
   package static var count: Self { Self(1...1_000_000_000_000_000) }
 }
 
@@ -78,7 +80,7 @@ extension Option where Value: Comparable & LosslessStringConvertible & Sendable 
     wrappedValue: Value, name: NameSpecification = .long, help: ArgumentHelp, in range: NumberRange<Value>
   ) {
     var help = help
-    // The parser does not print a default for options with a transform.
+    // The argument parser does not print a default for options with a transform.
     help.abstract += " (default: \(wrappedValue))"
     self.init(wrappedValue: wrappedValue, name: name, help: help, transform: range.parse)
   }
@@ -93,10 +95,12 @@ extension Option {
   }
 }
 
-/// The values of a hidden option. The parser lists those of visible options only in its error.
+/// Parses the values of a hidden option. For hidden options, the parser's own error does not list the values.
 package enum Words {
-  /// - Throws: `ValidationError` with the values. The parser adds the option's name and the given value in
-  ///   front.
+  /// Parses one of the values.
+  ///
+  /// - Throws: `ValidationError` with the values. The argument parser puts the option's name and the given
+  ///   value before this message.
   package static func parse<Value: CaseIterable & RawRepresentable<String>>(_ text: String) throws -> Value {
     if let value = Value(rawValue: text) { return value }
     let words = Value.allCases.map { "'\($0.rawValue)'" }
@@ -116,7 +120,7 @@ package struct ByteCount: Sendable, CustomStringConvertible {
 
   package static let gigabyte = ByteCount(value: 1 << 30, description: "1G")
 
-  /// Returns a parser for an option's values.
+  /// Returns a parser for an option that accepts a number of bytes.
   ///
   /// - Parameter least: the smallest number of bytes that the option accepts.
   /// - Returns: an option's `transform`, which throws `ValidationError` with the range.

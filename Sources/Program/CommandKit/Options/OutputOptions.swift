@@ -17,7 +17,7 @@ package struct Outputs: Sendable {
   package private(set) var influx: InfluxPlan?
   /// Receivers of Open Sound Control.
   package private(set) var osc: [OSCOutput.Place] = []
-  /// The rows sent to all but collectors and Home Assistant.
+  /// The kind of rows for all outputs except collectors and Home Assistant.
   package var rows = SampleRows.tables
 
   package init() {}
@@ -121,7 +121,7 @@ package struct Outputs: Sendable {
   }
 
   private mutating func add(influx text: Substring) throws {
-    // All other parameters are passed to the server unchanged.
+    // Passes all other parameters to the server unchanged.
     var url = try OutputURL(String(text))
     let (token, ca) = (url.take("token-file"), url.take("ca"))
     try set(influx: url.text, token: token, ca: ca)
@@ -224,7 +224,7 @@ package struct OutputOptions: ParsableArguments {
 
   package func validate() throws { _ = try outputs() }
 
-  /// The outputs.
+  /// Returns the outputs.
   ///
   /// - Parameter streams: targets given by a deprecated option.
   package func outputs(_ streams: [String] = []) throws -> Outputs {
@@ -240,7 +240,7 @@ package struct OutputOptions: ParsableArguments {
     return outputs
   }
 
-  /// The outputs of a recording. Prints the replacement of each deprecated option.
+  /// Returns the outputs of a recording. Prints the replacement of each deprecated option.
   ///
   /// - Parameter format: the format of the tables. Only text can be published to collectors.
   package func outputs(_ streams: FormerStreams = .none, for format: TableOptions.Format) throws -> Outputs {
@@ -354,7 +354,7 @@ extension SampleStream {
   /// Maximum time to send the remaining samples after a signal.
   private static let leavingPatience = Duration.milliseconds(250)
 
-  /// Action of a recording when the reader closes standard output.
+  /// The action of a recording when the reader of standard output closes it.
   package enum OutputEnd: Sendable {
     case goesOn
     /// Ends the recording as a first Ctrl-C does, because it has no other output.
@@ -389,7 +389,7 @@ extension SampleStream {
     if end == .ends { Interruption.interrupt(because: "standard output was closed by its reader") }
   }
 
-  /// Sends the remaining samples, and reports how many the reader of standard output missed.
+  /// Sends the remaining samples, and prints the number of samples that the reader of standard output missed.
   package func finishAndTell() async {
     // An interrupted command does not wait for its readers.
     try? await Interruption.leaving(after: Self.leavingPatience) { await self.finish() }
@@ -413,7 +413,7 @@ extension InfluxWriter {
     }
   }
 
-  /// Writes the remaining rows, and prints a message if some may not have reached the database.
+  /// Writes the remaining rows, and prints a message if the database may lack rows.
   ///
   /// - Returns: whether the database has confirmed all rows.
   package func finishAndTell() async -> Bool {
@@ -428,6 +428,8 @@ extension InfluxWriter {
 }
 
 extension HomePlan {
+  /// Creates a plan for publishing to Home Assistant.
+  ///
   /// - Parameter certificates: PEM file of CA certificates; `nil` for the system's certificates.
   package init(_ broker: BrokerAddress, certificates: String?) {
     self.init(broker, certificates: certificates, version: Console.version)
@@ -436,7 +438,7 @@ extension HomePlan {
 
 /// The end of a command's connection to Home Assistant.
 extension HomeAssistant {
-  /// Publishes the end of the recording. Prints a message if some values could not be published.
+  /// Publishes the end of the recording. Prints a message if a value could not be published.
   ///
   /// - Returns: whether everything was published.
   package func finishAndTell() async -> Bool {

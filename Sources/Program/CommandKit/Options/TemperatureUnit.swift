@@ -8,7 +8,7 @@ package enum TemperatureUnit: String, CaseIterable, ExpressibleByArgument {
 
   package var unit: TemperatureMeasurement.Unit { self == .celsius ? .celsius : .fahrenheit }
   package var sign: String { self == .celsius ? "°C" : "°F" }
-  /// The key of a temperature in JSON.
+  /// Returns the key of a temperature in JSON.
   package func key(_ kind: ThermometerSession.Kind) -> String {
     switch (kind, self) {
     case (.healthThermometer, .celsius): "temperatureCelsius"

@@ -7,9 +7,9 @@ package import Synchronization
 
 /// Standard output for results, standard error for everything else.
 package enum Console {
-  /// Writing to standard output failed.
+  /// An error from writing to standard output.
   package enum WriteError: Error, CustomStringConvertible {
-    /// The reader of standard output has closed it (EPIPE). The command stops without a message.
+    /// The reader has closed standard output (EPIPE). The command stops without a message.
     case readerGone
     case failed(SystemError)
 
@@ -30,7 +30,7 @@ package enum Console {
 
   package static var isErrorTerminal: Bool { StandardStream.error.isTerminal }
 
-  /// Writes results unbuffered, also into a pipe.
+  /// Writes results without buffering, even into a pipe.
   package static func write(_ octets: some Sequence<UInt8>) throws(WriteError) {
     let octets = [UInt8](octets)
     do throws(SystemError) { try StandardStream.output.write(octets.span) } catch {
@@ -58,13 +58,13 @@ package enum Console {
 
   private static let hasFailed = Atomic(false)
 
-  /// Like `note`, for a failure that does not end the command. The exit status becomes 1.
+  /// Prints one line about a failure that does not end the command. The exit status becomes 1.
   package static func note(failure text: String) {
     hasFailed.store(true, ordering: .relaxed)
     note(text)
   }
 
-  /// Whether a failure was noted since the last call.
+  /// Returns whether a failure was noted since the last call.
   package static func takeFailure() -> Bool { hasFailed.exchange(false, ordering: .relaxed) }
 
   /// Prints the name and address of the sensor that a search has found.
@@ -78,7 +78,7 @@ package enum Console {
     tell(text.printableLines + "\n")
   }
 
-  /// Replaces the terminal's current line; does nothing if standard error is not a terminal.
+  /// Replaces the current line of the terminal. Does nothing if standard error is not a terminal.
   package static func progress(_ text: String) {
     guard isErrorTerminal else { return }
     tell("\r\u{1B}[K\(text.printable)")
@@ -97,7 +97,7 @@ package enum Console {
   }
 }
 
-/// An error that ends a command: one line with the cause and advice.
+/// An error that ends a command. Its text is one line with the cause and advice.
 package struct Failure: Error, CustomStringConvertible {
   package let message: String
   /// The error of the radio that is the cause, if it is one.
@@ -109,7 +109,7 @@ package struct Failure: Error, CustomStringConvertible {
   package init(_ message: String) { (self.message, cause) = (message, nil) }
 }
 
-/// Converts an error of a library into a `Failure`, the line that ends a command.
+/// Runs `body`, and converts an error of a library into a `Failure`, whose line ends the command.
 package func failing<Value: ~Copyable, E: Error>(_ body: () throws(E) -> Value) throws -> Value {
   do throws(E) { return try body() } catch { throw Failure(error) }
 }
@@ -147,7 +147,7 @@ extension Console {
     }
   }
 
-  /// Closes the view. Its last frame is erased, or stays on the screen above what is printed next.
+  /// Closes the view. Erases the last frame, or leaves it on the screen above the next output.
   package static func closeView(erasing: Bool) {
     TerminalKeys.close()
     view.withLock { view in
@@ -156,8 +156,8 @@ extension Console {
     }
   }
 
-  /// Leaves the current frame on the screen and continues below it. Does not block, because the process may
-  /// be about to end.
+  /// Leaves the current frame on the screen and continues below the frame. Does not block, because the
+  /// process may be about to end.
   package static func leaveView() {
     _ = view.withLockIfAvailable { view in
       if let octets = view?.leave() { send(octets) }

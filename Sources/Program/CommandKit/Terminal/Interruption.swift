@@ -5,7 +5,7 @@ import Synchronization
 /// Signal handling: SIGINT, SIGTERM and SIGHUP cancel the command's task, which first stops scans and
 /// streams. A second signal ends the process immediately.
 package enum Interruption {
-  /// Time limit after a signal for a device to respond to the closing requests. After it, the link is closed.
+  /// Time after a signal in which a device may respond to the closing requests. Then the link is closed.
   package static let patience = Duration.milliseconds(600)
   /// Time limit after a signal for everything else that may block.
   package static let leavingPatience = Duration.milliseconds(750)
@@ -13,9 +13,9 @@ package enum Interruption {
   package static let closingPatience = Duration.milliseconds(900)
 
   private static let handler = Mutex<(@Sendable () -> Void)?>(nil)
-  /// Called on SIGHUP, which then does not end the command.
+  /// A closure that is called on SIGHUP. With a closure, SIGHUP does not end the command.
   private static let hangUp = Mutex<(@Sendable () -> Void)?>(nil)
-  /// Set by the first signal, which also wakes `waiters`.
+  /// Whether a signal has arrived. The first signal also wakes `waiters`.
   private static let isSignalled = Atomic(false)
   private static let waiters = Waiters()
   private static let otherCause = Mutex<String?>(nil)
@@ -39,7 +39,7 @@ package enum Interruption {
   /// Makes SIGHUP call `body` each time instead of ending the command.
   package static func onHangUp(_ body: @escaping @Sendable () -> Void) { hangUp.withLock { $0 = body } }
 
-  /// The cause of an interruption that is not a signal.
+  /// The cause of an interruption without a signal; otherwise `nil`.
   package static var cause: String? { otherCause.withLock { $0 } }
 
   /// Cancels the command like a first signal, but without time limits. Does nothing if no task is running.
@@ -60,8 +60,8 @@ package enum Interruption {
     return try await task.value
   }
 
-  /// Runs `body`. Abandons it `patience` after a signal, so that a command ends even if `body` blocks. Do not
-  /// use it for writing files.
+  /// Runs `body`. After a signal and the time `patience`, abandons `body`, so that a command ends even if
+  /// `body` blocks. Do not write files in `body`.
   ///
   /// - Throws: `CancellationError` if `body` is abandoned.
   package static func leaving<Value: Sendable>(
@@ -75,7 +75,8 @@ package enum Interruption {
   }
 }
 
-/// Runs `body`. When `limit` returns, cancels and abandons `body`, and throws the error returned by `limit`.
+/// Runs `body` with a limit. When `limit` returns, cancels and abandons `body`, and throws the error that
+/// `limit` has returned.
 package func leaving<Value: Sendable>(
   _ body: @escaping @Sendable () async throws -> Value,
   limit: @escaping @Sendable () async throws -> any Error

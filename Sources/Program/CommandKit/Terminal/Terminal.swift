@@ -5,24 +5,24 @@ import Synchronization
 
 /// Properties of a terminal.
 public enum Terminal {
-  /// Width of the terminal at standard output in characters; `nil` if it is not a terminal or does not report
-  /// its size.
+  /// Width in characters of the terminal at standard output; `nil` if standard output is not a terminal or
+  /// does not report its size.
   public static var outputColumns: Int? { size(of: .output)?.columns }
 
-  /// Size in characters of the terminal that a stream is connected to; `nil` if the stream is not a terminal
-  /// or does not report its size.
+  /// Returns the size in characters of the terminal that a stream is connected to; `nil` if the stream is not
+  /// a terminal or does not report its size.
   ///
   /// `ioctl(TIOCGWINSZ)`.
   public static func size(of stream: StandardStream) -> (columns: Int, rows: Int)? {
     var size = winsize()
-    // SAFETY: the call fills `size`, which outlives it.
+    // SAFETY: the call fills `size`, and `size` outlives the call.
     guard unsafe ioctl(stream.rawValue, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0, size.ws_row > 0
     else { return nil }
     return (Int(size.ws_col), Int(size.ws_row))
   }
 
-  /// Whether this process is in the terminal's foreground process group; also true if the terminal has no
-  /// session.
+  /// Returns whether this process is in the terminal's foreground process group; also true if the terminal
+  /// has no session.
   ///
   /// `tcgetpgrp`.
   public static func isInForeground(of stream: StandardStream) -> Bool {
@@ -31,7 +31,7 @@ public enum Terminal {
   }
 }
 
-/// Reads single keys from the terminal at standard input, without Enter and without echo, while a view is
+/// Reads single keys, without Enter and without echo, from the terminal at standard input while a view is
 /// shown.
 ///
 /// Ctrl-C and Ctrl-Z keep their meaning. If the process is killed, echo stays off until the user runs
@@ -48,8 +48,8 @@ package enum TerminalKeys {
   /// Starts reading keys.
   static func open() { state.withLock { $0.isOpen = true } }
 
-  /// The keys pressed since the last call, at most 16. Does not block. Empty if standard input is not a
-  /// terminal, if another process group is in the foreground, and after `close`.
+  /// Returns the keys pressed since the last call, at most 16, without blocking. The result is empty if
+  /// standard input is not a terminal, if another process group is in the foreground, and after `close`.
   ///
   /// `tcgetattr`, `tcsetattr`, `poll`, `read`.
   package static func pressed() -> [UInt8] {
@@ -98,7 +98,7 @@ package struct InputLines {
 
   package enum Line {
     case text(String)
-    /// The line is longer than the limit.
+    /// A line that is longer than the limit.
     case tooLong
   }
 
@@ -110,7 +110,7 @@ package struct InputLines {
 
   package init() {}
 
-  /// Returns the next line without its terminator; `nil` after the last. Invalid UTF-8 becomes U+FFFD.
+  /// Returns the next line without its terminator; `nil` after the last line. Invalid UTF-8 becomes U+FFFD.
   package mutating func next() throws(SystemError) -> Line? {
     var line: [UInt8] = []
     var (isTooLong, isBegun) = (false, false)

@@ -5,7 +5,7 @@ import BLEWire
 package import JSONText
 
 extension BluetoothUUID {
-  /// Four digits for a UUID assigned by the SIG, else the full form.
+  /// The UUID as text: four digits if the SIG has assigned it, otherwise the full form.
   package var shortText: String {
     guard let short else { return description }
     let digits = String(short, radix: 16)
@@ -14,10 +14,10 @@ extension BluetoothUUID {
 }
 
 extension [UInt8] {
-  /// Two lower-case digits per byte.
+  /// The bytes as hexadecimal text, two lower-case digits per byte.
   package var hexText: String { map { hexadecimal($0) }.joined() }
 
-  /// Parses digits with or without spaces, colons or a leading 0x.
+  /// Parses hexadecimal digits with or without spaces, colons or a leading 0x.
   package init?(hex text: String) {
     var digits = text.filter { !" :".contains($0) }
     if digits.hasPrefix("0x") { digits.removeFirst(2) }
@@ -57,7 +57,7 @@ package enum ReplayText {
   /// Maximum number of differences printed after a command that replays a log.
   private static let exampleLimit = 5
 
-  /// The lines that a command prints on standard error after replaying a log.
+  /// Returns the lines that a command prints on standard error after replaying a log.
   package static func notes(of replay: ReplayTransport) -> [String] {
     let findings = replay.findings
     var notes = [
@@ -73,7 +73,7 @@ package enum ReplayText {
 
 /// Text about a scan for the user.
 package enum ScanText {
-  /// The number of reports, and every other count that is not 0.
+  /// Returns the number of reports, and every other count that is not 0, as text.
   package static func note(_ report: ScanReport) -> String {
     let counts = [
       (report.malformed, "malformed", "malformed"),
@@ -92,8 +92,8 @@ package enum ScanText {
 }
 
 extension Console {
-  /// Prints how many reports a search for a device discarded. If none were discarded, prints only with
-  /// `always`.
+  /// Prints how many reports a search for a device discarded. If no report was discarded, prints only if
+  /// `always` is true.
   package static func note(search report: ScanReport, always: Bool) {
     if always || !report.isComplete { note("the search: " + ScanText.note(report)) }
   }

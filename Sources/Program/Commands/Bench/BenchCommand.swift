@@ -6,7 +6,7 @@ import BLEStack
 package import BLEWire
 package import CommandKit
 
-/// `ringtap bench`.
+/// The command `ringtap bench`.
 struct BenchCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "bench",
@@ -107,8 +107,8 @@ package struct BenchOptions: ParsableArguments {
   @Option(help: "The ATT_MTU to request, 23 … 517.", in: Self.mtus)
   var mtu: Int = 517
 
-  /// The minimum is 23 (Core 5.4, Vol 3, Part F, 3.2.8). 517 is enough for a prepared write of a value of 512
-  /// bytes.
+  /// The MTUs that can be requested. The minimum is 23 (Core 5.4, Vol 3, Part F, 3.2.8). 517 bytes are enough
+  /// for a prepared write of a value of 512 bytes.
   static let mtus = NumberRange(23...517)
 
   package init() {}
@@ -120,7 +120,7 @@ package struct BenchOptions: ParsableArguments {
 
 /// The device to measure.
 package enum BenchTarget {
-  /// The given address, or that of the peripheral in a virtual transport.
+  /// Returns the given address, or the address of the peripheral in a virtual transport.
   package static func address(_ text: String?, _ device: DeviceReach) throws -> DeviceAddress {
     if let text { return try device.parse(text) }
     let prefix = "virtual:"

@@ -5,7 +5,7 @@ import Glibc
 import Histogram
 
 /// Draws measurements as one SVG file: a histogram of latencies for each measurement, and bars that compare
-/// several. The file is SVG 1.1, without scripts, external fonts or images.
+/// measurements. The file is SVG 1.1, without scripts, external fonts or images.
 struct BenchPicture {
   private static let left = 330.0
   private static let width = 600.0

@@ -14,12 +14,12 @@ package struct BenchReport: Sendable {
   var link = LinkState()
   var mtu = 0
   var lostInKernel = 0
-  /// Number of PDUs without a kernel timestamp; they have this program's time of arrival.
+  /// Number of PDUs without a kernel timestamp. Such a PDU has the time at which this program received it.
   var unstamped = 0
   var residentKilobytes: Int?
-  /// Time from the call to the subscription, for connecting, MTU exchange and discovery.
+  /// Time in milliseconds for connecting, MTU exchange, discovery and subscription.
   var connectMilliseconds = 0.0
-  /// Number of requests answered during the measurement; `nil` if none were sent.
+  /// Number of requests answered during the measurement; `nil` if no requests were sent.
   var requests: Int?
   var receiveThread: ReceiveThreadReport?
   /// The requested link parameters, if the measurement is part of a sweep.
@@ -30,13 +30,13 @@ package struct BenchReport: Sendable {
   var payload: Int { measurement.count > 0 ? measurement.octets / measurement.count : 0 }
   var kilobytesPerSecond: Double { measurement.perSecond * Double(payload) / 1000 }
   var allowedPerSecond: Double? { LinkCapacity(link)?.notificationsPerSecond(payload: payload) }
-  /// Number of missing sequence numbers, without the drops of the two queues.
+  /// Number of missing sequence numbers, excluding notifications that the two queues dropped.
   var lostInSequence: Int {
     max(0, measurement.lostInSequence - measurement.lostInQueue - lostInKernel)
   }
   var lost: Int { lostInKernel + measurement.lostInQueue + lostInSequence }
 
-  /// A total divided by the number of notifications in the window.
+  /// Returns a total divided by the number of notifications in the window.
   private func each(_ total: some BinaryInteger) -> Double {
     measurement.count > 0 ? Double(total) / Double(measurement.count) : 0
   }
@@ -141,7 +141,8 @@ package struct BenchReport: Sendable {
   }
 }
 
-/// A histogram of durations with three significant digits, for percentiles. It uses HdrHistogram.
+/// A histogram of durations with three significant digits, for percentiles. The implementation is
+/// HdrHistogram.
 struct Durations: Sendable {
   /// Maximum: one minute. Longer durations count as one minute.
   static let limit: UInt64 = 60_000_000_000
@@ -152,13 +153,14 @@ struct Durations: Sendable {
 
   /// Adds a duration.
   ///
-  /// - Parameter nanoseconds: a negative value counts as 0. It can occur if the clock was set back.
+  /// - Parameter nanoseconds: the duration. A negative duration counts as 0; it can occur if the clock was
+  ///   set back.
   mutating func add(_ nanoseconds: Int64) { histogram.record(min(UInt64(max(0, nanoseconds)), Self.limit)) }
 
   /// The percentiles; `nil` if no duration was added.
   var summary: Summary? { histogram.totalCount == 0 ? nil : Summary(histogram) }
 
-  /// Percentiles in nanoseconds.
+  /// Percentiles of the durations in nanoseconds.
   struct Summary: Hashable, Sendable {
     let p50, p90, p99, p999, max: UInt64
     let mean: Double
@@ -185,7 +187,7 @@ struct Durations: Sendable {
       }
     }
 
-    /// Five columns of a table row, in microseconds.
+    /// The five percentiles as columns of a table row, in microseconds.
     var columns: String {
       [p50, p90, p99, p999, max].map { BenchText.column(Double($0) / 1000) }.joined()
     }

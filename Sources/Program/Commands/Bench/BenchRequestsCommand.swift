@@ -52,7 +52,7 @@ struct BenchRequestsCommand: AsyncParsableCommand, ReachesDevice {
     var readSeconds = 0.0
     var writes: Durations?
     var writeSeconds = 0.0
-    /// `nil` if the characteristic does not support writes without response.
+    /// Duration of the writes without response; `nil` if the characteristic does not support such writes.
     var commandSeconds: Double?
   }
 
@@ -106,7 +106,7 @@ struct BenchRequestsCommand: AsyncParsableCommand, ReachesDevice {
     return outcome
   }
 
-  /// Measures each call of `body`, and shows on a terminal how far it is.
+  /// Calls `body` repeatedly, measures each call, and shows the progress on a terminal.
   private static func repeating(
     _ count: Int, _ what: String, _ body: () async throws(GATTError) -> Void
   ) async throws(GATTError) -> (Durations, Double) {

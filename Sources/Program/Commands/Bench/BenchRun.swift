@@ -15,7 +15,8 @@ package struct BenchRun: Sendable {
   let options: BenchOptions
   let tuning: LoopTuning
 
-  /// The characteristic to subscribe to, the contents of its values, and how to start the stream.
+  /// The stream to measure: the characteristic, the contents of its values, and the command that starts the
+  /// stream.
   private struct Stream: Sendable {
     let characteristic: GATTDatabase.Characteristic
     var content = NotificationMeter.Content.opaque
@@ -23,7 +24,9 @@ package struct BenchRun: Sendable {
     var command: GATTDatabase.Characteristic?
   }
 
-  /// - Parameter characteristic: `nil` for that of an emulated source, or of a ring.
+  /// Creates a measurement of a device's notifications.
+  ///
+  /// - Parameter characteristic: `nil` for the default characteristic of an emulated source, or of a ring.
   init(
     device: DeviceReach, address: DeviceAddress, characteristic: CharacteristicArgument?,
     options: BenchOptions, tuning: LoopTuning = LoopTuning()
@@ -35,12 +38,12 @@ package struct BenchRun: Sendable {
     self.tuning = tuning
   }
 
-  /// Measures what a ring or an emulated source sends.
+  /// Creates a measurement of the notifications of a ring or an emulated source.
   package init(device: DeviceReach, address: DeviceAddress, options: BenchOptions) {
     self.init(device: device, address: address, characteristic: nil, options: options)
   }
 
-  /// Time after the window at which the measurement stops even if the stream is silent.
+  /// Time after the end of the window until the measurement stops if the stream is silent.
   private static let patience = Duration.seconds(2)
 
   func notifications() async throws -> BenchReport {
@@ -78,7 +81,7 @@ package struct BenchRun: Sendable {
       _ = await connection.ended()
       await stopper.stop(meter)
     }
-    // One line at the start: more would be measured, too.
+    // Only one line at the start, because further output would affect the measurement.
     Console.progress("measuring for \(BenchText.number(options.duration)) s …")
     let measurement = await withTaskCancellationHandler {
       await meter.measurement()
@@ -111,8 +114,7 @@ package struct BenchRun: Sendable {
     return report
   }
 
-  /// Sends reads and discovery requests, one after the other, until the task is cancelled or the link is
-  /// lost.
+  /// Sends read and discovery requests in sequence until the task is cancelled or the link is lost.
   ///
   /// - Returns: the number of requests that were answered or rejected.
   private static func request(_ connection: Connection) async -> Int {

@@ -31,7 +31,7 @@ struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
   @Argument(help: "The device, such as 70:CB:0D:00:A1:B2 (default: an emulated source).")
   var address: String?
 
-  // These lists replace `--interval` and `--phy` of the link options.
+  // The lists `--intervals` and `--phys` replace `--interval` and `--phy` of the link options.
   @Option(help: ArgumentHelp("Connection intervals in ms, separated by commas.", valueName: "list"))
   var intervals = "30"
 

@@ -9,10 +9,10 @@ import Synchronization
 /// The receive thread only puts arrivals into a bounded queue, as a capture does with samples. Another thread
 /// builds the histograms. The costs per notification are those of the receive thread.
 final class NotificationMeter: Sendable {
-  /// The contents of the values.
+  /// Kind of the values that are measured.
   enum Content: Hashable, Sendable {
     case opaque
-    /// A sequence number and a time, as sent by `EmulatedSource`.
+    /// Values with a sequence number and a time, as sent by `EmulatedSource`.
     case source
   }
 
@@ -20,7 +20,7 @@ final class NotificationMeter: Sendable {
   struct Window: Hashable, Sendable {
     var settling: Duration
     var duration: Duration
-    /// Maximum number of notifications; `nil` for no limit.
+    /// Maximum number of notifications; `nil` if unlimited.
     var count: Int?
   }
 
@@ -54,7 +54,7 @@ final class NotificationMeter: Sendable {
   private let receiver = Mutex(Receiver())
   private let isOver = Atomic<Bool>(false)
   private let result = OneShot<Measurement>()
-  /// The counting thread waits for this event. Signal it after adding to the queue.
+  /// The event for which the counting thread waits. Signal the event after adding to the queue.
   let wake: WakeEvent
 
   init(_ content: Content, _ window: Window) throws(SystemError) {
@@ -144,7 +144,7 @@ final class NotificationMeter: Sendable {
     var interval: Int64?
     var inBatch = 0
     while true {
-      // Read this before draining the queue, so that arrivals before the end are counted.
+      // Read this flag before draining the queue, so that arrivals before the end are counted.
       let isLast = isOver.load(ordering: .sequentiallyConsistent)
       let hadNothing = arrivals.isEmpty
       while let arrival = arrivals.pop() {
@@ -181,7 +181,7 @@ final class NotificationMeter: Sendable {
     /// Time from the sender's timestamp to the subscriber's callback.
     var endToEnd = Durations()
     var intervals = Durations()
-    /// Absolute difference of an interval from the previous one.
+    /// Absolute differences between successive intervals.
     var jitter = Durations()
     /// Notifications received per system call. The values are counts, not durations.
     var batches = Durations()
@@ -210,7 +210,7 @@ final class NotificationMeter: Sendable {
       intervals.add(between)
       if let interval { jitter.add(abs(between - interval)) }
       interval = between
-      // This includes drops of the local queue; `BenchReport` subtracts them.
+      // The count includes drops of the local queue, which `BenchReport` subtracts.
       if arrival.sequence > last.sequence { lostInSequence += Int(arrival.sequence - last.sequence) - 1 }
       if arrival.batch == last.batch {
         inBatch += 1

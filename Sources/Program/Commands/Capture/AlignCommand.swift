@@ -58,7 +58,7 @@ struct AlignCommand: ParsableCommand {
 
   func run() throws {
     let file = path + "/" + Alignment.fileName
-    // The result of an earlier run may be replaced.
+    // The result of an earlier alignment may be replaced.
     if (try? Alignment(in: path)) == nil { try overwriting.check(file, "directory") }
     let found = try failing { () throws(AnalysisError) in
       try CaptureAlignment.run(path, reference: reference, search: search) { text in

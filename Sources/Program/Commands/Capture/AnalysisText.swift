@@ -69,7 +69,8 @@ enum AnalysisText {
 
   /// Describes the missing samples.
   ///
-  /// - Parameter isNumbered: whether the recorder could prove that no other samples are missing.
+  /// - Parameter isNumbered: whether the sensor numbers its samples, so that the recorder could detect every
+  ///   missing sample.
   private static func missing(_ clock: ClockReport, isNumbered: Bool) -> String {
     if clock.isLinkTooSlow {
       return "unknown: the link is too slow for this rate. Use a shorter interval or a slower ring"
@@ -253,7 +254,7 @@ enum AnalysisText {
 
   // MARK: Words
 
-  /// A line with a padded label.
+  /// Returns a line with a padded label.
   private static func line(_ name: String, _ text: String) -> String {
     name + String(repeating: " ", count: max(1, 10 - name.count)) + text
   }

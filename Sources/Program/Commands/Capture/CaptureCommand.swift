@@ -152,7 +152,8 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
     RecordingJob.Wanted(kind: AnySensorKind(.ring), kindName: "ring", address: address)
   }
 
-  /// If the sample stream is the recording's only output, the recording ends when the stream's reader ends.
+  /// Returns the action when the reader of the sample stream closes it. If the stream is the recording's only
+  /// output, the recording ends.
   private func outputEnd(_ outputs: Outputs) -> SampleStream.OutputEnd {
     let isForReader = outputs.streams == [.standardOutput] && outputs.isOnlyStreams
     return isForReader && output == nil && duration == nil && count == nil ? .ends : .goesOn

@@ -12,7 +12,7 @@ enum CaptureInput {
   static func withDirectory<Value>(
     of path: String, keys: [AirKey], _ body: (String) throws -> Value
   ) throws -> Value {
-    // For a file, `Files.names` is empty. A directory has at least the names `.` and `..`.
+    // `Files.names` is empty for a file. For a directory, it has at least the names `.` and `..`.
     guard Files.names(in: path).isEmpty, Files.exists(path) else { return try body(path) }
     let folder = try failing { () throws(SystemError) in try Files.temporaryDirectory("ringtap-import") }
     defer { try? Files.removeTree(folder) }
@@ -34,7 +34,7 @@ enum CaptureInput {
     }
     let value: Value
     do { value = try body(directory) } catch let failure as Failure {
-      // The temporary directory is removed: name the log instead.
+      // The message names the log, because the temporary directory no longer exists.
       throw Failure(renamed(failure.message, from: directory, to: path))
     }
     if !outcome.problems.isEmpty { throw ExitCode.failure }
@@ -58,7 +58,8 @@ enum CaptureInput {
     return String(decoding: result, as: UTF8.self)
   }
 
-  /// The path from which output names are derived: a capture's path, or a log's path without its extension.
+  /// Returns the path from which output names are derived: a capture's path, or a log's path without its
+  /// extension.
   static func base(of path: String) -> String {
     guard Files.names(in: path).isEmpty, let dot = path.lastIndex(of: "."), dot > path.startIndex,
       !path[dot...].contains("/")

@@ -28,10 +28,10 @@ enum CaptureText {
     }
   }
 
-  /// The summary printed at the end.
+  /// Returns the summary printed at the end.
   static func summary(_ report: SessionReport, _ directory: String) -> String {
-    // Each part of a tick has its own samples. Without ticks, the first table has every sample; further
-    // tables repeat them.
+    // With ticks, each part of a tick has its own samples. Without ticks, the first table has every sample,
+    // and further tables repeat samples.
     let parts = report.streams.filter { $0.part != nil }
     let rows = parts.isEmpty ? report.streams.first?.samples ?? 0 : parts.reduce(0) { $0 + $1.samples }
     let duration = ((report.endedAt ?? report.startedAt) - report.startedAt).nanoseconds
@@ -74,7 +74,7 @@ enum CaptureText {
     return line
   }
 
-  /// Rate and jitter of one stream.
+  /// Returns rate and jitter of one stream as text.
   private static func clock(_ part: TickReport.Part) -> String? {
     guard let rate = part.rate, part.samples > 0 else { return nil }
     func milliseconds(_ nanoseconds: Double) -> String { NumberText.fixed(nanoseconds / 1e6, 1) + " ms" }
@@ -117,7 +117,7 @@ enum CaptureText {
     return lines
   }
 
-  /// Ends a command with status 3 if anything was lost. The output printed before lists the losses.
+  /// Ends a command with status 3 if anything was lost. The preceding output lists the losses.
   static func end(lost total: Int) throws {
     guard total > 0 else { return }
     Console.note("\(total) lost")
@@ -128,7 +128,7 @@ enum CaptureText {
     NumberText.fixed(Double(nanoseconds) / 1e9, 1) + " s"
   }
 
-  /// A duration, in milliseconds if it is shorter than a second.
+  /// Returns a duration as text, in milliseconds if it is shorter than a second.
   private static func time(_ nanoseconds: Int64) -> String {
     nanoseconds < 1_000_000_000 ? "\((nanoseconds &+ 500_000) / 1_000_000) ms" : seconds(nanoseconds)
   }

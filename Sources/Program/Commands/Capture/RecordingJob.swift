@@ -42,7 +42,7 @@ struct RecordingJob: Sendable {
   var outputs = Outputs()
   var outputEnd = SampleStream.OutputEnd.goesOn
 
-  /// Records, and prints the results.
+  /// Records the sensors, and prints the results.
   ///
   /// - Parameter json: whether to print the reports as JSON.
   func run(_ view: ViewOptions, json: Bool) async throws {
@@ -78,11 +78,10 @@ struct RecordingJob: Sendable {
         let recordings = found.map {
           recording(of: $0, request, radio, isAlone: found.count == 1, view, taps, publishing, home, links)
         }
-        // Streaming starts soon and may take hours. Release the memory of code that is only needed for the
-        // setup.
+        // Streaming may last for hours. Release the memory of code that only the setup needs.
         ProgramCode.releaseOnce(after: .seconds(5))
         let outcomes = await RecordingGroup(Array(zip(found.map(\.kind), recordings))).run()
-        // If no recording was started, report a cancellation as a cancellation.
+        // If no recording was started, throw a cancellation as such.
         if !outcomes.contains(where: \.hasReport) { try Task.checkCancellation() }
         return outcomes
       }
@@ -94,7 +93,7 @@ struct RecordingJob: Sendable {
         "at least \(counted(output.missed, "message")) to \(place) did not arrive; the recording has all values"
       )
     }
-    // These run concurrently, so that an interrupted command waits only for the slowest one.
+    // The outputs finish concurrently, so that an interrupted command waits only for the slowest output.
     async let told = home?.finishAndTell() ?? true
     async let written = database?.finishAndTell() ?? true
     let isPublished = try await publishing?.finish() ?? true
@@ -121,8 +120,8 @@ struct RecordingJob: Sendable {
     return view
   }
 
-  /// Plans the recording of a sensor. A single recording is written directly into the directory, several into
-  /// subdirectories.
+  /// Plans the recording of a sensor. A single recording is written directly into the directory. Each of
+  /// several recordings is written into a subdirectory.
   private func recording(
     of sensor: Wanted, _ request: LinkRequest, _ radio: Radio, isAlone: Bool, _ view: LiveView?,
     _ taps: [@Sendable (SampleDevice) -> any SampleOutput], _ publishing: Publishing?, _ home: HomeAssistant?,
@@ -140,10 +139,10 @@ struct RecordingJob: Sendable {
     recording.begunAt = begunAt
     let path = recording.directory
     recording.news = { news in
-      // The live view and the summary show the directory.
+      // The live view and the summary already show the directory.
       if case .begun = news { return }
       let text = CaptureText.text(of: news, of: address, in: path, isAlone: isAlone)
-      // Link messages may come in bursts, so they are rate-limited.
+      // Messages about links are rate-limited, because they may come in bursts.
       if case .removed = news { Console.note(text) } else { links.note(text) }
     }
     recording.isAnnounced = true
@@ -190,7 +189,7 @@ struct RecordingJob: Sendable {
     return found
   }
 
-  /// The names of the sensors that were not found.
+  /// Returns the names of the sensors that were not found.
   private func missing(_ searches: [SensorSearch], _ found: [Advertiser?]) -> String {
     if searches.count == 1 { return name.map { "device named \($0)" } ?? searches[0].name }
     let rest = zip(searches, found).filter { $1 == nil }.map(\.0.name)
@@ -229,7 +228,7 @@ struct RecordingJob: Sendable {
       case .failure(let error): failures.append("\(error)")
       }
     }
-    // Throw the last failure, as every failing command does.
+    // Print all failures except the last, which is thrown.
     for failure in failures.dropLast() { Console.note(failure) }
     if let failure = failures.last { throw Failure(failure) }
     if isInterrupted { throw ExitCode(130) }

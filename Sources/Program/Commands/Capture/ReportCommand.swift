@@ -120,8 +120,8 @@ struct ReportCommand: ParsableCommand {
     return moment
   }
 
-  /// The page to write; `nil` if only pictures are written. By default the page is in the capture's
-  /// directory, or beside the log.
+  /// The path of the page; `nil` if only pictures are written. The default is in the capture's directory, or
+  /// beside the log.
   private var page: String? {
     if let output { return output }
     guard svg == nil, png == nil else { return nil }
@@ -142,14 +142,14 @@ struct ReportCommand: ParsableCommand {
     )
   }
 
-  /// The program that converts a picture, and its output file.
+  /// The program that converts a picture, and the program's output file.
   private final class Converter {
     let command: ReadingCommand
     var output: NamedOutput
 
     /// Starts the program before untrusted data is read: the system-call filter installed later forbids
-    /// starting programs. If no picture is sent to the program, it draws nothing. Its output goes to an open
-    /// file, so it does not resolve the name.
+    /// starting programs. Without a picture, the program draws nothing. The program writes to an open file,
+    /// so it needs no file name.
     init(into file: String, ifExists existing: Files.Existing) throws {
       do throws(SystemError) { output = try NamedOutput(file, to: .anything, ifExists: existing) } catch {
         throw Failure("cannot write \(file): \(error)")
@@ -163,7 +163,7 @@ struct ReportCommand: ParsableCommand {
   }
 
   private func draw(_ picture: [UInt8], to file: String, by converter: Converter) throws {
-    // If the program is missing, the write fails. The exit status has the reason.
+    // If the program is missing, the write fails, and the program's exit status has the reason.
     try? converter.command.write(picture.span)
     guard converter.command.finish() == 0 else {
       throw Failure(

@@ -2,7 +2,7 @@ import ArgumentParser
 import CommandKit
 import Daemon
 
-/// `ringtap daemon [FILE]`.
+/// The command `ringtap daemon [FILE]`.
 struct DaemonCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "daemon",

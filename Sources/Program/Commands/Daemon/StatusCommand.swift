@@ -5,7 +5,7 @@ import Daemon
 import JSONText
 import Recording
 
-/// `ringtap status`.
+/// The command `ringtap status`.
 struct StatusCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "status",

@@ -5,7 +5,7 @@ import BLEWire
 import CommandKit
 import JSONText
 
-/// `ringtap adapters`.
+/// The command `ringtap adapters`.
 struct AdaptersCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "adapters",

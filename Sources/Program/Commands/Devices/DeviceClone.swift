@@ -9,21 +9,23 @@ import JSONText
 
 /// A device's attributes and values, as the file that `serve` reads.
 struct DeviceClone: Sendable {
-  /// The file.
+  /// The contents of the file.
   private(set) var text = ""
-  /// What the file lacks of the device, one line each.
+  /// Remarks about properties of the device that the file lacks, one line each.
   private(set) var remarks: [String] = []
-  /// Why reading ended before the last value; `nil` if all were tried.
+  /// The reason for which reading ended before the last value; `nil` if reading was complete.
   let interruption: String?
 
   private let values: DeviceValues
   private var names: [AttributeHandle: String] = [:]
 
+  /// Describes a device as a file for `serve`.
+  ///
   /// - Parameters:
   ///   - database: the attributes.
-  ///   - values: what could be read of them.
+  ///   - values: the values of the attributes that could be read.
   ///   - address: the device, for a comment.
-  ///   - name: the name if the device has none.
+  ///   - name: the name to use if the device has no name.
   init(of database: GATTDatabase, _ values: DeviceValues, _ address: DeviceAddress, name: String?) {
     self.values = values
     interruption = values.interruption
@@ -36,9 +38,9 @@ struct DeviceClone: Sendable {
     }
     let shown = [read, name?.printable].compactMap(\.self).first { !$0.isEmpty } ?? address.description
     if read?.isEmpty != false { remark("the device's name is unknown; edit the line `device`") }
-    // Quotation marks around a name are not part of it.
+    // Quotation marks around a name are not part of the name.
     add(shown.hasPrefix("\"") && shown.hasSuffix("\"") ? "device \"\(shown)\"" : "device \(shown)")
-    // Two UUIDs that every device has would leave less room for the others.
+    // Two UUIDs that every device has are omitted, to leave room for other UUIDs.
     let advertised = database.services.filter {
       $0.kind == .primary && $0.uuid != .genericAccess && $0.uuid != .genericAttribute
     }
@@ -53,7 +55,7 @@ struct DeviceClone: Sendable {
 
   private mutating func add(_ line: String) { text += line + "\n" }
 
-  /// Adds a comment, which is printed too.
+  /// Adds a comment to the file, and a remark to print.
   private mutating func remark(_ line: String, indent: String = "") {
     remarks.append(line)
     add("\(indent)# \(line)")
@@ -97,7 +99,7 @@ struct DeviceClone: Sendable {
     }
   }
 
-  /// Adds a characteristic with its descriptors. `limit` is the first handle that does not belong to it.
+  /// Adds a characteristic with its descriptors. `limit` is the first handle after the characteristic.
   private mutating func add(_ characteristic: GATTDatabase.Characteristic, before limit: Int) {
     let handle = Int(characteristic.handle.rawValue)
     let others = characteristic.descriptors.filter { $0.uuid != .clientCharacteristicConfiguration }
@@ -151,7 +153,7 @@ struct DeviceClone: Sendable {
     }
   }
 
-  /// Adds a line with its security and its value.
+  /// Adds the line of an attribute, with the attribute's security and value.
   private mutating func add(
     _ line: String, _ handle: AttributeHandle, _ uuid: BluetoothUUID, _ kind: AttributeNames.Kind
   ) {
@@ -167,12 +169,12 @@ struct DeviceClone: Sendable {
 
   // MARK: Values
 
-  /// The value with its equals sign, and its meaning as a comment if it is known.
+  /// Returns the value with an equals sign, and the value's meaning as a comment if the meaning is known.
   private static func text(of value: [UInt8], _ uuid: BluetoothUUID) -> String {
     guard !value.isEmpty else { return "" }
     let meaning = DecodedValue(value.span, of: uuid, by: .read)?.text.printable
     let text = String(decoding: value, as: UTF8.self)
-    // A single byte that happens to be a letter is a number.
+    // A single byte that happens to be a letter is written as a number.
     let isText = value.count > 1 && Array(text.utf8) == value && text.printable == text
     if isText, meaning.map({ $0.contains(text) }) ?? true {
       let escaped = text.map { "\"\\".contains($0) ? "\\\($0)" : "\($0)" }.joined()
@@ -182,20 +184,20 @@ struct DeviceClone: Sendable {
   }
 }
 
-/// The values of a device's attributes, as far as they can be read.
+/// The readable values of a device's attributes.
 struct DeviceValues: Sendable {
   var values: [AttributeHandle: [UInt8]] = [:]
-  /// Security that the device demanded for a value.
+  /// Security that the device required to read a value, by handle.
   var levels: [AttributeHandle: DeviceLevel] = [:]
-  /// Why a value could not be read.
+  /// The reasons for which values could not be read, by handle.
   var problems: [AttributeHandle: String] = [:]
   /// Whether the link was encrypted before the first value was read.
   var isEncrypted = false
-  /// Why reading ended before the last value.
+  /// The reason for which reading ended before the last value.
   var interruption: String?
 
-  /// Reads the values of all readable characteristics and of all descriptors except for 2902, which has a
-  /// value for each host.
+  /// Reads the values of all readable characteristics and of all descriptors except 2902. A descriptor 2902
+  /// has a separate value for each host.
   ///
   /// - Throws: if the command is interrupted.
   static func read(_ database: GATTDatabase, _ connection: Connection) async throws -> DeviceValues {

@@ -9,7 +9,7 @@ import JSONText
 import Recording
 import SensorSessions
 
-/// `ringtap devices`.
+/// The command `ringtap devices`.
 struct DevicesCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "devices",
@@ -146,10 +146,10 @@ struct DevicesCommand: ParsableCommand {
         }
         return Console.note("\(count) \(count == 1 ? "device" : "devices") forgotten")
       }
-      // A device may be paired but not stored.
+      // A paired device may be missing in the list of known devices.
       let paired = bonds.bonds().map(\.device).filter { $0.bits == DeviceAddress(device)?.bits }
       let found = paired.isEmpty ? try DevicesCommand.devices(device, in: known) : known.named(device)
-      // A name may match several devices. Ask the user for the address instead of removing the wrong one.
+      // A name may match several devices. Ask the user for an address to avoid removing the wrong device.
       guard found.count == 1 || DeviceAddress(device) != nil else {
         let addresses = found.map(\.address.description).joined(separator: ", ")
         throw Failure(
@@ -162,7 +162,7 @@ struct DevicesCommand: ParsableCommand {
     }
   }
 
-  /// A line such as `70:CB:0D:00:A1:B2  public  ring  R02_A1B2  2026-11-21 13:20:04`.
+  /// Returns a line such as `70:CB:0D:00:A1:B2 public ring R02_A1B2 2026-11-21 13:20:04`.
   fileprivate static func text(_ device: KnownDevice) -> String {
     [
       device.address.description, device.address.type.name.description, device.kind.rawValue,
@@ -170,7 +170,7 @@ struct DevicesCommand: ParsableCommand {
     ].joined(separator: "  ")
   }
 
-  /// A local time such as `2026-11-21 13:20:04`.
+  /// Returns a local time such as `2026-11-21 13:20:04`.
   fileprivate static func text(_ time: ReceiveTime) -> String {
     let time = LocalTime(time)
     func two(_ part: Int) -> String { NumberText.padded(part, 2) }

@@ -7,7 +7,7 @@ import CommandKit
 import JSONText
 import SensorSessions
 
-/// `ringtap gatt ADDRESS`.
+/// The command `ringtap gatt ADDRESS`.
 struct GATTCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "gatt",

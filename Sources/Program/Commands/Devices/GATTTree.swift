@@ -91,7 +91,7 @@ struct GATTTree {
     }
   }
 
-  /// Two spaces and the name, such as `  Heart Rate`; empty if the name is unknown.
+  /// Returns two spaces and the name, such as ` Heart Rate`; empty if the name is unknown.
   private func name(_ uuid: BluetoothUUID) -> String { UUIDNames.name(of: uuid).map { "  \($0)" } ?? "" }
 }
 

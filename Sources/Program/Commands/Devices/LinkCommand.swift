@@ -6,7 +6,7 @@ import CommandKit
 import JSONText
 import Recording
 
-/// `ringtap link ADDRESS`.
+/// The command `ringtap link ADDRESS`.
 struct LinkCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "link",

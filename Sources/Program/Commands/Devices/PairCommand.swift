@@ -10,7 +10,7 @@ import Recording
 import RingTap
 import SensorSessions
 
-/// `ringtap pair DEVICE`.
+/// The command `ringtap pair DEVICE`.
 struct PairCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "pair",
@@ -103,8 +103,8 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
       let pair: @Sendable () async throws -> Bond? = {
         try await failing { () async throws(HostError) in try await adapter.makeBond(with: connection) }
       }
-      // A user needs time to type. The device still has only 30 s for each response (Core 5.4, Vol 3, Part H,
-      // 3.4).
+      // At a terminal there is no time limit, because a user needs time to type. The device still has only 30
+      // s for each response (Core 5.4, Vol 3, Part H, 3.4).
       let bond = try await PairingPrompt.hasPerson ? pair() : device.answering(address, pair)
       await connection.close()
       return bond

@@ -8,7 +8,7 @@ import JSONText
 import RingTap
 import Synchronization
 
-/// `ringtap scan`.
+/// The command `ringtap scan`.
 struct ScanCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "scan",
@@ -66,7 +66,7 @@ struct ScanCommand: AsyncParsableCommand {
   @Flag(help: "Print one JSON object per line.")
   var json = false
 
-  /// Progress of a scan and of printing its results.
+  /// The progress of a scan and of the output of its results.
   private final class Progress: Sendable {
     /// Number of advertisers that were printed or filtered out.
     let shown = Atomic(0)
@@ -77,7 +77,8 @@ struct ScanCommand: AsyncParsableCommand {
   /// Whether the reader of standard output is still reading when a signal arrives.
   private enum Reader: Sendable { case reads, sleeps }
 
-  /// Time limit for the reader after a signal. Advertisers not printed by then count as `lost`.
+  /// Time in which the reader may read further advertisers after a signal. Advertisers that are then not
+  /// printed count as `lost`.
   private static let patience = Duration.milliseconds(300)
 
   func validate() throws {
@@ -101,7 +102,7 @@ struct ScanCommand: AsyncParsableCommand {
       // Printing has its own task, so that a slow pipe does not block the receive thread.
       Task {
         do throws(Console.WriteError) { printed.set(.success(try await show(queue, progress))) } catch {
-          // The reader has closed standard output. Stop the scan, which also switches off the radio.
+          // The reader has closed standard output, so the scan stops.
           scan.cancel()
           printed.set(.failure(error))
         }
@@ -114,7 +115,8 @@ struct ScanCommand: AsyncParsableCommand {
         Task {
           try? await Task.sleep(for: Self.patience)
           progress.isEnding.store(true, ordering: .relaxed)
-          // Printing can still block on a stopped terminal, or on a line longer than the pipe's free space.
+          // Printing can block even after the check, on a stopped terminal or on a line longer than the
+          // pipe's free space.
           try? await Task.sleep(for: Self.patience)
           printed.set(.success(.sleeps))
         }
@@ -171,7 +173,8 @@ struct ScanCommand: AsyncParsableCommand {
   private func tell(_ report: ScanReport, _ reader: Reader) throws {
     let isTold = radio.verbose || !report.isComplete
     if isTold || report.malformed > 0 { Console.note(ScanText.note(report)) }
-    // Malformed reports are common and not actionable, so they alone do not cause an "end" object.
+    // Malformed reports are common, and the user cannot act on them, so malformed reports alone cause no
+    // "end" object.
     guard isTold, json, reader == .reads else { return }
     try Console.json { line in
       line.member("event", "end")

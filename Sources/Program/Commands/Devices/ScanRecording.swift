@@ -19,7 +19,8 @@ final class ScanRecording: Sendable {
 
   /// Creates a recording.
   ///
-  /// - Parameter directory: the directory. It is created, and must not contain a recording.
+  /// - Parameter directory: the directory, which must not contain a recording. A missing directory is
+  ///   created.
   init(in directory: String) { self.directory = directory }
 
   func start() async throws {
@@ -33,12 +34,12 @@ final class ScanRecording: Sendable {
     self.file.withLock { $0 = file }
   }
 
-  /// Logs a report. Call this on the receive thread only.
+  /// Adds an advertising report to the packet log. Call this on the receive thread only.
   func take(_ report: borrowing AdvertisingReport, at time: ReceiveTime) {
     file.withLock { $0 }?.log(report, at: time)
   }
 
-  /// Closes the log, and writes tables with the sensor data in it.
+  /// Closes the packet log, and writes the log's sensor data into tables.
   func finish() async -> Outcome {
     guard let file = file.withLock({ $0.take() }) else { return Outcome(directory: directory) }
     var outcome = Outcome(directory: directory)
@@ -52,7 +53,7 @@ final class ScanRecording: Sendable {
       do throws(SystemError) { try Files.removeTree(draft) } catch { throw .output(error) }
     } catch {
       switch error {
-      // A scan without readings has not failed.
+      // A recording without sensor readings is not an error.
       case .noReadings: break
       case .interrupted: outcome.hasNoTables = true
       default: outcome.problems.append("\(error)")
@@ -80,7 +81,7 @@ final class ScanRecording: Sendable {
     var log = PacketLogFile.Outcome()
     var captures: [LogImport.Capture] = []
     var problems: [String] = []
-    /// Whether a signal arrived before the tables were created.
+    /// Whether tables are missing because a signal arrived before they were created.
     var hasNoTables = false
 
     init(directory: String) { self.directory = directory }

@@ -9,7 +9,7 @@ import CaptureTools
 import CommandKit
 import JSONText
 
-/// `ringtap read ADDRESS CHARACTERISTIC`.
+/// The command `ringtap read ADDRESS CHARACTERISTIC`.
 struct ReadCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "read",
@@ -61,7 +61,7 @@ struct ReadCommand: AsyncParsableCommand, ReachesDevice {
   }
 }
 
-/// `ringtap write ADDRESS CHARACTERISTIC VALUE`.
+/// The command `ringtap write ADDRESS CHARACTERISTIC VALUE`.
 struct WriteCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "write",
@@ -108,7 +108,7 @@ struct WriteCommand: AsyncParsableCommand, ReachesDevice {
   }
 }
 
-/// `ringtap notify ADDRESS CHARACTERISTIC`.
+/// The command `ringtap notify ADDRESS CHARACTERISTIC`.
 struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "notify",

@@ -4,7 +4,7 @@ import CommandKit
 import Doctor
 import JSONText
 
-/// `ringtap doctor`.
+/// The command `ringtap doctor`.
 struct DoctorCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "doctor",
@@ -89,7 +89,7 @@ struct DoctorReport {
   /// The files that `write` creates.
   var files: [String] { [path + ".txt"] + (log == nil ? [] : [path + ".btsnoop"]) }
 
-  /// Throws if a file already exists, unless it may be replaced.
+  /// Throws if a file already exists, unless existing files may be replaced.
   func check() throws {
     for file in files { try overwriting.check(file, "--report", inputs: log.map { [$0] } ?? []) }
   }
@@ -119,8 +119,8 @@ struct DoctorReport {
     return (facts.compactMap(\.self) + [""] + findings.flatMap(\.lines)).map { masked($0.printable) }
   }
 
-  /// Masks each address except for the manufacturer's part, because the rest of an adapter's address
-  /// identifies its owner.
+  /// Masks the second half of each address, because it identifies the owner of an adapter. The first half
+  /// names the manufacturer.
   private static func masked(_ line: String) -> String {
     line.replacing(/((?:[0-9A-Fa-f]{2}:){3})(?:[0-9A-Fa-f]{2}:){2}[0-9A-Fa-f]{2}/) {
       "\($0.output.1)xx:xx:xx"

@@ -12,7 +12,7 @@ final class AdapterEmulation: AttributeDevice, @unchecked Sendable {
   private let peripheral: any VirtualPeripheral
   private let loop: EventLoop
   private let address: DeviceAddress
-  /// The database as the peripheral left it after its last link.
+  /// The attribute database after the peripheral's last link.
   private var database: GATTServerDatabase
   private var attributesVersion: Int
   private var link: PeripheralLink?
@@ -21,9 +21,11 @@ final class AdapterEmulation: AttributeDevice, @unchecked Sendable {
   private var timer: (due: MonotonicTime, task: Task<Void, Never>)?
   private var awaitsRoom = false
 
+  /// Creates the emulation of a device on an adapter.
+  ///
   /// - Parameters:
   ///   - peripheral: the device to emulate.
-  ///   - address: the adapter's address, which centrals see.
+  ///   - address: the adapter's address, as seen by centrals.
   ///   - loop: the adapter's event loop.
   init(_ peripheral: any VirtualPeripheral, at address: DeviceAddress, on loop: EventLoop) {
     self.peripheral = peripheral
@@ -40,8 +42,8 @@ final class AdapterEmulation: AttributeDevice, @unchecked Sendable {
 
   // MARK: Links
 
-  /// Accepts the link of a central. Rejects a second central: the kernel may accept one although the
-  /// advertisement is for one link.
+  /// Accepts the link of a central. Rejects a second central: the kernel may accept several links even if the
+  /// advertisement allows one.
   func connected(_ connection: Connection) -> AttributeResponder.Answer {
     guard link == nil else {
       loop.later(connection) { await $0.close() }
@@ -82,7 +84,7 @@ final class AdapterEmulation: AttributeDevice, @unchecked Sendable {
     settle()
   }
 
-  /// Carries out the requests that the peripheral has made.
+  /// Performs the pending requests of the peripheral.
   private func settle() {
     if let link, let bearer {
       if link.takeEndReason() != nil { loop.later(bearer.connection) { await $0.close() } }
@@ -129,7 +131,7 @@ private final class ConnectionBearer: PeripheralBearer, @unchecked Sendable {
 
   let connection: Connection
   let address: DeviceAddress
-  /// Called with the responses to the peripheral's own requests.
+  /// A closure that receives the responses to the peripheral's own requests.
   private let answered: ([UInt8]) -> Void
 
   init(_ connection: Connection, _ address: DeviceAddress, answered: @escaping ([UInt8]) -> Void) {
@@ -143,7 +145,7 @@ private final class ConnectionBearer: PeripheralBearer, @unchecked Sendable {
   var parameters: LinkParameters? { connection.assumeIsolated { $0.link.timing } }
   var now: MonotonicTime { connection.loop.clock.monotonic() }
   var hasRoom: Bool { connection.assumeIsolated { $0.outbox.isEmpty } }
-  /// Always false: the connection itself ends if the central stops reading.
+  /// Always false, because the connection ends by itself if the central stops reading.
   var isOverfull: Bool { false }
 
   func send(frame: Span<UInt8>) {

@@ -2,9 +2,9 @@ import BLEDissector
 import BLEWire
 import ColmiRing
 
-/// The UUIDs of attribute types by their names, as `UUIDNames` has them.
+/// Maps the names of attribute types in `UUIDNames` to UUIDs.
 enum AttributeNames {
-  /// Kind of an attribute. Some names belong to a UUID of each kind.
+  /// Kind of an attribute. One name may belong to UUIDs of different kinds.
   enum Kind: String {
     case service, characteristic, descriptor
 
@@ -35,7 +35,7 @@ enum AttributeNames {
     }
   }
 
-  /// Names of today's Assigned Numbers, where `UUIDNames` has those of BlueZ, and short names.
+  /// Further names: short names, and names from the current Assigned Numbers if `UUIDNames` has BlueZ's name.
   private static let others: [(name: String, uuid: UInt16)] = [
     ("GAP", 0x1800), ("GATT", 0x1801), ("Characteristic Presentation Format", 0x2904),
     ("Characteristic Aggregate Format", 0x2905), ("CCCD", 0x2902), ("User Description", 0x2901),
@@ -65,24 +65,24 @@ enum AttributeNames {
     }
   }
 
-  /// Compares names without case, punctuation and the words "Service" and "Profile" at the end, which are in
-  /// some of the SIG's lists and not in others.
+  /// Returns a name for comparison: without case, punctuation and a final word "Service" or "Profile",
+  /// because only some of the SIG's lists have this word.
   private static func key(_ name: String) -> String {
     var words = name.lowercased().split { !$0.isLetter && !$0.isNumber }
     if words.count > 1, words.last == "service" || words.last == "profile" { words.removeLast() }
     return words.joined(separator: " ")
   }
 
-  /// Returns the UUIDs with a name; empty if there is none.
+  /// Returns the UUIDs with a name; empty if the name is unknown.
   static func uuids(named name: String, _ kind: Kind) -> [BluetoothUUID] { uuids(kind)[key(name)] ?? [] }
 
-  /// Returns the name by which `uuids(named:_:)` finds this UUID and no other.
+  /// Returns a name for which `uuids(named:_:)` returns only this UUID.
   static func name(of uuid: BluetoothUUID, _ kind: Kind) -> String? {
     guard let name = UUIDNames.name(of: uuid), uuids(named: name, kind) == [uuid] else { return nil }
     return name
   }
 
-  /// Returns the most similar name, if one differs by at most a third of its letters.
+  /// Returns the most similar name; `nil` if every name differs by more than a third of its letters.
   static func nearest(to name: String, _ kind: Kind) -> (name: String, uuid: BluetoothUUID)? {
     let key = key(name)
     let near = uuids(kind).map { (uuids: $0.value, steps: CommandGuess.steps(from: key, to: $0.key)) }

@@ -11,9 +11,9 @@ enum DeviceLevel: String { case encrypted, authenticated }
 struct DeviceReference {
   /// The word as written, for messages.
   var text: String
-  /// Set for a word such as `0x0012`.
+  /// The handle, if the word may be a handle, such as `0x0012`.
   var handle: AttributeHandle?
-  /// Set for a name or a UUID. `0x180d` may be a handle or a UUID.
+  /// The type, if the word may be a name or a UUID. `0x180d` may be a handle or a UUID.
   var uuid: BluetoothUUID?
 }
 
@@ -50,7 +50,7 @@ struct DeviceWords {
 
   private init(_ words: some Sequence<Word>) { self.words = Array(words) }
 
-  /// Removes text up to its closing quotation mark.
+  /// Removes quoted text up to its closing quotation mark, and returns the text.
   private static func quoted(_ rest: inout Substring) throws(Fault) -> String {
     var text = ""
     while let next = rest.popFirst() {
@@ -71,7 +71,7 @@ struct DeviceWords {
 
   func dropFirst() -> DeviceWords { DeviceWords(words.dropFirst()) }
 
-  /// Splits a list: at commas, around quoted names and around UUIDs and handles.
+  /// Splits a list into its items at commas, quoted names, UUIDs and handles.
   func groups() -> [DeviceWords] {
     var groups: [[Word]] = []
     var name: [Word] = []
@@ -89,7 +89,7 @@ struct DeviceWords {
 
   // MARK: Types and handles
 
-  /// Removes a handle before a type.
+  /// Removes the handle before a type and returns it.
   mutating func takeHandle() throws(Fault) -> AttributeHandle? {
     guard let range = try takeRange() else { return nil }
     guard range.start == range.end else {
@@ -98,7 +98,7 @@ struct DeviceWords {
     return range.start
   }
 
-  /// Removes a handle or a range such as `0x0010-0x0017` before a type.
+  /// Removes a handle or a range such as `0x0010-0x0017` before a type, and returns it.
   mutating func takeRange() throws(Fault) -> HandleRange? {
     guard words.count > 1, let word = words.first, !word.isQuoted, word.text.lowercased().hasPrefix("0x")
     else { return nil }
@@ -114,7 +114,7 @@ struct DeviceWords {
     return HandleRange(start: start, end: end)
   }
 
-  /// The type: a UUID or a name.
+  /// Returns the type, which is a UUID or a name.
   func uuid(_ kind: AttributeNames.Kind) throws(Fault) -> BluetoothUUID {
     guard let first = words.first else {
       throw Fault("the \(kind) has no type; write its name or UUID, such as \(kind.example)")
@@ -147,7 +147,7 @@ struct DeviceWords {
   }
 
   private func unknown(_ name: String, _ kind: AttributeNames.Kind) -> Fault {
-    // A known name before other words: the words after it are wrong, not the name.
+    // If a line begins with a known name, the words after the name are wrong.
     for count in stride(from: words.count - 1, to: 0, by: -1) {
       let start = words.prefix(count).map(\.text).joined(separator: " ")
       if !AttributeNames.uuids(named: start, kind).isEmpty { return surplus(count, kind) }
@@ -161,7 +161,7 @@ struct DeviceWords {
     )
   }
 
-  /// The error for the words after the type.
+  /// Returns the error for words after the type.
   private func surplus(_ start: Int, _ kind: AttributeNames.Kind) -> Fault {
     let word = words[start...].first { !$0.isSeparator && Self.meaning(of: $0) == nil } ?? words[start]
     if word.isQuoted { return Fault("a value begins with an equals sign; write = before \"\(word.text)\"") }
@@ -186,10 +186,10 @@ struct DeviceWords {
       return (property.names[0], property)
     }
 
-  /// The words for properties and security.
+  /// The names of properties and security levels, for messages.
   static let propertyNames = properties.map(\.name).joined(separator: ", ") + ", encrypted, authenticated"
 
-  /// The properties or the security for which a word stands; `nil` for other words.
+  /// Returns the properties or the security level that a word means; `nil` for other words.
   private static func meaning(of word: Word) -> (properties: CharacteristicProperties?, level: DeviceLevel?)?
   {
     guard !word.isQuoted else { return nil }
@@ -202,7 +202,8 @@ struct DeviceWords {
 
   /// Removes properties and security from the end of the line.
   ///
-  /// - Returns: `nil` for the properties if there is none, not even `none`.
+  /// - Returns: the properties and the security. The properties are `nil` if the line has neither a property
+  ///   nor `none`.
   mutating func takeProperties() -> (CharacteristicProperties?, DeviceLevel?) {
     var properties: CharacteristicProperties?
     var level: DeviceLevel?
@@ -220,8 +221,8 @@ struct DeviceWords {
 
   // MARK: Values
 
-  /// Widths of numbers in bytes, least significant byte first; `u` is unsigned. `uint16` and `int16` are the
-  /// names in C.
+  /// Widths of numbers in bytes, least significant byte first; `u` means unsigned. The names in C, such as
+  /// `uint16` and `int16`, are accepted too.
   private static let widths = ["8": 1, "16": 2, "24": 3, "32": 4, "40": 5, "48": 6, "56": 7, "64": 8]
 
   private static func isFormat(_ word: String) -> Bool { word == "hex" || format(word) != nil }
@@ -241,7 +242,7 @@ struct DeviceWords {
     }
   }
 
-  /// Removes the value: the words after the equals sign; `nil` without one.
+  /// Removes the value (the words after the equals sign) and returns it; `nil` without an equals sign.
   mutating func takeValue() throws(Fault) -> [UInt8]? {
     guard let equals = words.firstIndex(where: \.isEquals) else { return nil }
     var value: [UInt8] = []

@@ -11,7 +11,7 @@ import JSONText
 import RingTap
 import Synchronization
 
-/// Options for an emulation's transport and for the properties of its air.
+/// Options for an emulation's transport and its simulated air.
 package struct EmulationOptions: ParsableArguments {
   enum Security: String, CaseIterable, ExpressibleByArgument {
     case encrypted, authenticated
@@ -169,8 +169,8 @@ package struct EmulationOptions: ParsableArguments {
     .init(pace: realTime ? .air : .immediate, packetErrorRate: loss)
   }
 
-  /// The controller's configuration. The first controller has the default address; the others have the
-  /// following ones.
+  /// Returns the configuration of the controller with this number. The first controller has the default
+  /// address; further controllers have the following addresses.
   package func controller(_ number: Int) -> VirtualController.Configuration {
     let first = VirtualController.Configuration().address
     return VirtualController.Configuration(
@@ -179,7 +179,7 @@ package struct EmulationOptions: ParsableArguments {
   }
 }
 
-/// Bonds of emulated devices. They are kept when a host disconnects.
+/// Bonds of emulated devices, which persist when a host disconnects.
 private final class EmulatedBonds: Sendable {
   /// In the order of the devices; `nil` for a device without security.
   private let securities = Mutex<[PeripheralSecurity?]>([])
@@ -275,7 +275,7 @@ struct Emulation: Sendable {
         }
       }
     } catch is CancellationError {
-      // A signal is the normal end of an emulation.
+      // A signal is the normal way to end an emulation.
     }
     try end(total.withLock { $0 }, options)
   }
@@ -299,7 +299,7 @@ struct Emulation: Sendable {
     }
   }
 
-  /// Serves one host after another. Each gets a new simulation.
+  /// Serves one host after another. Each host gets a new simulation.
   private func serve(
     _ server: StreamServer, once: Bool, _ options: EmulationOptions, _ bonds: EmulatedBonds,
     _ total: borrowing Mutex<Sent>
@@ -314,8 +314,8 @@ struct Emulation: Sendable {
     }
   }
 
-  /// Serves a host at each server, in one air. Hosts may connect and disconnect at any time; each gets a
-  /// controller in the state after power-on.
+  /// Serves a host at each server, in one air. Hosts may connect and disconnect at any time; each host gets a
+  /// controller in its power-on state.
   private func serve(
     _ servers: [(server: StreamServer, once: Bool)], _ options: EmulationOptions, _ bonds: EmulatedBonds,
     _ total: borrowing Mutex<Sent>
@@ -427,6 +427,8 @@ struct Emulation: Sendable {
 
   // MARK: Lines
 
+  /// Prints the line that announces the device.
+  ///
   /// - Parameter address: the adapter's address, if the device is on a real adapter.
   private func ready(
     _ name: String, at address: DeviceAddress? = nil, _ options: EmulationOptions

@@ -13,7 +13,7 @@ import Relay
 import RingTap
 import SensorSessions
 
-/// `ringtap relay SENSOR [ADDRESS]`.
+/// The command `ringtap relay SENSOR [ADDRESS]`.
 package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "relay",
@@ -183,7 +183,7 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
       }
       throw Failure("\(failure) after \(counted(outcome.values, "value"))")
     }
-    // The replayed log has ended without a value to relay.
+    // The replayed log has ended, and no value was relayed.
     if outcome.values == 0, let cause = Interruption.cause { throw Failure(cause) }
     if outcome.lost > 0 { throw ExitCode(3) }
   }
@@ -252,7 +252,7 @@ enum RelayKind: String, CaseIterable {
   case heartRate = "heart-rate"
 }
 
-/// A recording that is used as a sensor: its packet log is replayed.
+/// A recording that is used as a sensor by replaying its packet log.
 private struct RelayedCapture {
   let kind: RelayKind
   let transport: String

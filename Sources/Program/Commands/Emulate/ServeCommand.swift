@@ -10,7 +10,7 @@ import CommandKit
 import RingTap
 import Synchronization
 
-/// `ringtap serve FILE`.
+/// The command `ringtap serve FILE`.
 package struct ServeCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "serve",
@@ -93,7 +93,7 @@ package struct ServeCommand: AsyncParsableCommand {
         try await Interruption.leaving { try await serve(file, by: adapter) }
       }
     } catch is CancellationError {
-      // A signal is the normal end of the command.
+      // A signal is the normal way to end the command.
     } catch {
       await opened.end()
       throw error
@@ -170,11 +170,11 @@ package struct ServeCommand: AsyncParsableCommand {
   }
 }
 
-/// Stores keys of centrals. Anyone in range may pair, so only the keys of known centrals and of a limited
-/// number of new ones are stored in files. All other keys, or all keys if there are no files, are kept in
-/// memory until the command ends.
+/// Stores the keys of centrals. Because any device in range may pair, files store only the keys of known
+/// centrals and of a limited number of new centrals. All other keys are kept in memory until the command
+/// ends.
 final class ServedBonds: BondStore {
-  /// Maximum number of new centrals in files, and the same in memory.
+  /// Maximum number of new centrals in files, and maximum number in memory.
   private static let limit = GATTServer.keptLimit
 
   private struct State: Sendable {
@@ -192,7 +192,7 @@ final class ServedBonds: BondStore {
   func bonds() -> [StoredBond] { (files?.bonds() ?? []) + state.withLock(\.passing) }
 
   func keep(_ bond: StoredBond) {
-    // If the device distributes an identity, its keys are stored twice. Print the warning once.
+    // If the device distributes an identity, its keys are stored twice, but the warning is printed once.
     let isTold = state.withLock { state in
       defer { state.lastLegacy = bond.bond.isSecureConnections ? nil : bond.device }
       return state.lastLegacy == bond.device
@@ -218,8 +218,8 @@ final class ServedBonds: BondStore {
     }
   }
 
-  /// The files store the sign counters of their bonds, so they check signed writes of those bonds. Signed
-  /// writes of other bonds are checked in memory.
+  /// Checks a signed write. Bonds in files have their sign counters in the files; for other bonds, the check
+  /// uses memory.
   func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool {
     if let files, files.bonds().contains(where: { $0.isMeant(by: peer) }) {
       return files.accepts(command, from: peer)

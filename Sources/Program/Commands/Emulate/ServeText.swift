@@ -14,7 +14,7 @@ struct ServeText: Sendable {
     return String(repeating: "0", count: max(0, 6 - digits.count)) + digits
   }
 
-  /// The reason of a disconnection, as written in JSON.
+  /// Returns the reason for a disconnection, as written in JSON.
   private static func reason(_ end: BearerEnd) -> String {
     switch end {
     case .closedLocally: "closedLocally"
@@ -82,7 +82,7 @@ struct ServeText: Sendable {
     }
   }
 
-  /// Errors of centrals, named as in `GATTServerStatistics`.
+  /// Returns the counts of centrals' errors, with the names in `GATTServerStatistics`.
   private static func wrongs(_ counts: GATTServerStatistics) -> [(String, Int)] {
     [
       ("unconfirmed", counts.unconfirmed), ("brokenWrites", counts.brokenWrites), ("floods", counts.floods),

@@ -12,7 +12,7 @@ struct ServedValues: Sendable {
 
   init(_ server: GATTServer) { self.server = server }
 
-  /// Runs until the input ends or the task is cancelled.
+  /// Sets values until the input ends or the task is cancelled.
   func run() async {
     guard let loop = try? EventLoop.start() else { return }
     defer { loop.stop() }

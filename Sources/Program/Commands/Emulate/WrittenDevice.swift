@@ -4,7 +4,7 @@ import BLEWire
 import CommandKit
 import JSONText
 
-/// The file of `serve`. Its lines have names, properties and values, or bytes as on air.
+/// The file of `serve`. Lines have names, properties and values, or bytes as on air.
 ///
 /// ```
 /// device Strap
@@ -16,19 +16,19 @@ import JSONText
 ///   characteristic 0x0021 "Battery Level" read notify encrypted = u8 57
 /// ```
 ///
-/// Lines with names are translated into the lines of bytes that `DeviceFile` parses. A file without them is
-/// parsed by `DeviceFile` alone.
+/// Lines with names are translated into the lines of bytes that `DeviceFile` parses. `DeviceFile` alone
+/// parses a file without names.
 struct WrittenDevice {
   typealias Fault = AttributeText.Fault
 
   private var entries: [Entry] = []
   private var name = ""
-  /// Whether a line has something that `DeviceFile` does not parse.
+  /// Whether a line needs translation, because `DeviceFile` cannot parse it.
   private var isTranslated = false
 
   /// Parses a device.
   ///
-  /// - Throws: the line that cannot be parsed or contradicts others, and what to write instead.
+  /// - Throws: an error with the invalid or contradictory line, and a correction if possible.
   static func parse(_ text: String) throws(DeviceFileError) -> DeviceFile {
     var device = WrittenDevice()
     var number = 0
@@ -47,7 +47,7 @@ struct WrittenDevice {
   private struct Entry {
     var line: Int
     var content: Content
-    /// First handle, and last handle of a service. Assigned when all lines are known.
+    /// First handle, and last handle of a service. The handles are assigned when all lines are known.
     var handle = AttributeHandle.none
     var end = AttributeHandle.none
 
@@ -61,9 +61,9 @@ struct WrittenDevice {
   }
 
   private enum Content {
-    /// A line that `DeviceFile` parses.
+    /// A line that `DeviceFile` can parse.
     case line(String)
-    /// An attribute in bytes, and its line.
+    /// An attribute in bytes, and the line that contains it.
     case attribute(WrittenAttribute, String)
     case service(BluetoothUUID, isSecondary: Bool, HandleRange?)
     case include(DeviceReference, AttributeHandle?)
@@ -121,7 +121,7 @@ struct WrittenDevice {
   private static func attribute(_ words: [String]) -> Content {
     let text = words.joined(separator: " ")
     var attributes: [WrittenAttribute] = []
-    // `DeviceFile` reports what is wrong with the line.
+    // `DeviceFile` reports the error in the line.
     do throws(Fault) { try AttributeText.add(words, to: &attributes) } catch { return .line(text) }
     return .attribute(attributes[0], text)
   }
@@ -143,7 +143,7 @@ struct WrittenDevice {
     for words in try DeviceWords(rest).dropFirst().groups() {
       references.append(try words.reference(.characteristic))
     }
-    // An invalid handle is reported by `DeviceFile`.
+    // `DeviceFile` reports an invalid handle.
     if !plain.dropFirst(2).allSatisfy({ $0.hasPrefix("0x") }) { isTranslated = true }
     return .needs(level, references)
   }
@@ -222,7 +222,7 @@ struct WrittenDevice {
     }
   }
 
-  /// A device's name may be in quotation marks, like the other names.
+  /// Removes the quotation marks around a device's name.
   private mutating func removeQuotes() {
     guard name.count > 2, name.hasPrefix("\""), name.hasSuffix("\"") else { return }
     let quoted = "device \(name)"
@@ -232,8 +232,8 @@ struct WrittenDevice {
     }
   }
 
-  /// Adds the services that every host expects to a file that leaves all handles to the program.
-  /// Core 5.4, Vol 3, Part C, 12 and Part G, 7.
+  /// Adds the services that every host expects, if the file has no handles. Core 5.4, Vol 3, Part C, 12 and
+  /// Part G, 7.
   private mutating func addGenericServices() {
     var services: [BluetoothUUID] = []
     var isAdvertising = false
@@ -265,9 +265,9 @@ struct WrittenDevice {
     entries.insert(contentsOf: added.map { Entry(line: 0, content: $0) }, at: 0)
   }
 
-  /// Where the next attribute is placed.
+  /// The position of the next attribute.
   private struct Placing {
-    /// The next free handle; 0x10000 after the last.
+    /// The next free handle; 0x10000 if no handle is free.
     var next: UInt32 = 1
     /// The entry of the current service.
     var service: Int?
@@ -332,7 +332,8 @@ struct WrittenDevice {
     }
   }
 
-  /// The configuration was placed with its characteristic, so its own line adds nothing.
+  /// Places a configuration descriptor. If the descriptor was already placed with its characteristic, adds
+  /// nothing.
   private mutating func placeConfiguration(
     _ index: Int, _ handle: AttributeHandle?, _ placing: Placing
   ) throws(Fault) {
@@ -348,7 +349,8 @@ struct WrittenDevice {
     entries[index].content = .line("#")
   }
 
-  /// Ends the current service: at the handle that its line has, else at its last attribute.
+  /// Ends the current service at the handle in the service's line, or at the last attribute if the line has
+  /// no handle.
   private mutating func end(_ placing: inout Placing) throws(DeviceFileError) {
     guard let index = placing.service.take(),
       case .service(_, _, let range) = entries[index].content
@@ -435,7 +437,7 @@ struct WrittenDevice {
     return found
   }
 
-  /// Returns the handles of the values and descriptors that a reference means.
+  /// Returns the handles of the values and descriptors to which a reference refers.
   private func needing(_ reference: DeviceReference) throws(Fault) -> [UInt16] {
     var found: [UInt16] = []
     for entry in entries {
@@ -460,7 +462,7 @@ struct WrittenDevice {
 }
 
 extension BluetoothUUID {
-  /// The bytes in transmission order: 2 or 16.
+  /// The 2 or 16 bytes of the UUID in transmission order.
   fileprivate var octets: [UInt8] { [UInt8](encoding: 16) { $0.append(self) } }
 }
 

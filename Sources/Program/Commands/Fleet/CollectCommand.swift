@@ -5,7 +5,7 @@ import CommandKit
 import Fleet
 import JSONText
 
-/// `ringtap collect URL`.
+/// The command `ringtap collect URL`.
 struct CollectCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "collect",

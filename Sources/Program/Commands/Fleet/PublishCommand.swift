@@ -4,7 +4,7 @@ import CommandKit
 import Fleet
 import JSONText
 
-/// `ringtap publish DIR URL`.
+/// The command `ringtap publish DIR URL`.
 struct PublishCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "publish",

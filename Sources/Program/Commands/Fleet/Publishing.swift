@@ -28,12 +28,12 @@ final class Publishing: Sendable {
     } catch { Console.note("cannot publish: \(error)") }
   }
 
-  /// Stops publishing: nothing was recorded, or the rest is not needed.
+  /// Stops publishing, because nothing was recorded or the remaining rows are not needed.
   func abandon() {
     for run in runs.withLock({ $0 }) { run.abandon() }
   }
 
-  /// Waits until everything is published, or until progress stops. Ctrl-C ends the wait.
+  /// Waits until all rows are published, or until there is no more progress. Ctrl-C ends the wait.
   ///
   /// - Returns: whether everything was published.
   func finish() async throws -> Bool {

@@ -314,7 +314,7 @@ private struct LinkTopic: ParsableCommand {
   @OptionGroup var thread: ReceiveThreadOptions
 }
 
-/// Suggests a command, or another word, for a misspelt word.
+/// Suggests the right word for a misspelt command or other word.
 enum CommandGuess {
   /// Returns an error message for an unknown command.
   ///
@@ -330,13 +330,13 @@ enum CommandGuess {
         ?? "; `ringtap --help` lists all commands")
   }
 
-  /// Returns the name that is at most two letters away from a word; `nil` if there is none.
+  /// Returns the name that differs from a word by at most two letters; `nil` if no name does.
   static func nearest(to word: String, among names: [String]) -> String? {
     names.map { (name: $0, steps: steps(from: word, to: $0)) }.filter { $0.steps <= 2 }
       .min { $0.steps < $1.steps }?.name
   }
 
-  /// Edit distance: number of letters to insert, remove or change (V. Levenshtein, 1965).
+  /// Returns the edit distance: the number of letters to insert, remove or change (V. Levenshtein, 1965).
   static func steps(from word: String, to other: String) -> Int {
     let other = Array(other)
     var row = Array(0...other.count)

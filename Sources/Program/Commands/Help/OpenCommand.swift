@@ -5,7 +5,7 @@ import CommandKit
 import Daemon
 import JSONText
 
-/// `ringtap open`.
+/// The command `ringtap open`.
 struct OpenCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "open",

@@ -47,11 +47,12 @@ final class LiveView: Sendable {
     var feeds: [LiveFeed] = []
   }
 
-  /// Interval between frames. The thread that writes the files also wakes up at this interval.
+  /// Interval between frames, equal to the interval at which the writer's thread wakes up.
   private static let period = Duration.milliseconds(250)
   /// Number of frames between queries to the event loop, which runs on the receive thread.
   private static let framesEach = 4
-  /// If a frame is later than this, the process was stopped, and another program may have used the terminal.
+  /// Longest time between two frames of a running process. After a longer time, the process was stopped, and
+  /// another program may have used the terminal.
   private static let longestPause = Duration.seconds(2)
 
   private let state: Mutex<State>
@@ -85,9 +86,9 @@ final class LiveView: Sendable {
     }
   }
 
-  /// Draws until the task is cancelled, and a last frame.
+  /// Draws frames until the task is cancelled, then a last frame.
   ///
-  /// - Returns: whether that frame has a stream.
+  /// - Returns: whether the last frame shows a stream.
   fileprivate func draw() async -> Bool {
     var standings: [LiveStanding] = []
     var frame = 0

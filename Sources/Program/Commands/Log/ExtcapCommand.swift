@@ -7,7 +7,7 @@ import FoundationEssentials
 import Glibc
 import Recording
 
-/// `ringtap extcap`: the program that Wireshark runs to list interfaces and to capture from one.
+/// `ringtap extcap`: the program that Wireshark runs to list interfaces and to capture from an interface.
 ///
 /// Wireshark finds such programs in certain folders and passes them only its own options: `doc/extcap.4`.
 package struct ExtcapCommand: AsyncParsableCommand {
@@ -57,21 +57,21 @@ package struct ExtcapCommand: AsyncParsableCommand {
   @Option(help: .hidden)
   var extcapVersion: String?
 
-  /// Accepted and ignored: libpcap cannot filter these link types.
+  /// Capture filter. It is ignored, because libpcap cannot filter these link types.
   @Option(help: .hidden)
   var extcapCaptureFilter: String?
 
   @Option(help: .hidden)
   var extcapReloadOption: String?
 
-  /// Whether Wireshark started this program: it passes its own options without a command.
+  /// Returns whether Wireshark started this program. Wireshark passes its own options without a command.
   package static func isMeant(by arguments: [String]) -> Bool {
     arguments.contains { $0.hasPrefix("--extcap-") } && arguments.first?.hasPrefix("-") == true
   }
 
   func validate() throws {
     let jobs = [install, uninstall, extcapInterfaces, extcapDlts, extcapConfig, capture].count { $0 }
-    // Wireshark also passes its version alone, to query the options of the program itself.
+    // Wireshark passes its version alone to query the program's own options.
     guard jobs == 1 || jobs == 0 && extcapVersion != nil else {
       throw ValidationError("give one of --install, --uninstall, --extcap-interfaces and --capture")
     }
@@ -120,7 +120,7 @@ package struct ExtcapCommand: AsyncParsableCommand {
       throw Failure("'\(interface)' is not an interface of ringtap")
     }
     let source = try source(String(interface.dropFirst(Self.prefix.count)))
-    // Opening the pipe blocks until it has a reader. Until then, a signal ends the process immediately.
+    // Opening the pipe blocks until the pipe has a reader. Meanwhile, a signal ends the process immediately.
     try failing { () throws(SystemError) in try Files.becomeStandardOutput(fifo) }
     var plan = LogFilePlan(path: "-")
     plan.format = .pcapng
@@ -133,7 +133,7 @@ package struct ExtcapCommand: AsyncParsableCommand {
       }
     }
     if let failure = report.failure {
-      // The reader has closed the pipe. Packets that it did not read are not a loss.
+      // The reader has closed the pipe. Unread packets do not count as lost.
       guard failure.number == EPIPE else { throw Failure(failure) }
       return
     }

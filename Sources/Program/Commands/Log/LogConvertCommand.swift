@@ -7,7 +7,7 @@ import FoundationEssentials
 import Recording
 
 extension LogCommand {
-  /// `ringtap log convert …`
+  /// The command `ringtap log convert …`.
   struct Convert: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "convert",
@@ -149,8 +149,8 @@ extension LogCommand {
       }
     }
 
-    /// Runs both learning passes before anything is written. The first pass finds addresses, names and keys;
-    /// the second finds the fragments that contain them.
+    /// Runs the two passes of anonymising that precede writing. The first pass finds addresses, names and
+    /// keys; the second finds the fragments that contain them.
     private func learn() throws -> LogAnonymiser {
       var anonymiser = LogAnonymiser()
       for _ in 0..<2 {
@@ -168,7 +168,7 @@ extension LogCommand {
       return anonymiser
     }
 
-    /// Merges the logs by time. Each log's records keep their order, even if their timestamps decrease.
+    /// Merges the logs by time. The records of one log keep their order, even if their timestamps decrease.
     private func forEachRecord(
       of sources: [LogReader], _ body: (StoredPacketRecord) throws -> Void
     ) throws {
@@ -247,8 +247,8 @@ extension LogCommand {
   }
 }
 
-/// Assigns adapter numbers in merged logs, so that the links of each log stay separate: an adapter number
-/// that another log already uses is replaced with the first free one.
+/// Assigns adapter numbers in merged logs, so that the links of each log stay separate: if another log
+/// already uses an adapter number, the first free number replaces it.
 private struct AdapterNumbers {
   private struct Adapter: Hashable {
     var log: Int
@@ -258,7 +258,7 @@ private struct AdapterNumbers {
   private var numbers: [Adapter: UInt16] = [:]
   private var taken: Set<UInt16> = []
 
-  /// The monitor's 0xFFFF means no adapter and is kept.
+  /// Returns the adapter's number in the merged log. 0xFFFF (no adapter) is kept.
   mutating func number(of adapter: UInt16, inLog log: Int) -> UInt16 {
     if adapter == 0xFFFF { return adapter }
     let key = Adapter(log: log, number: adapter)
@@ -282,7 +282,7 @@ private final class FileSink: RecordSink {
   private static let pieceByteCount = 65_536
 
   private var writer: PacketLogWriter
-  /// `nil` for standard output.
+  /// The file; `nil` for standard output.
   private var file: OutputFile?
   private var octets: [UInt8] = []
 
@@ -322,7 +322,7 @@ private final class FileSink: RecordSink {
 
 /// Writes a file per connection. Records without a connection are counted and skipped.
 private final class SplitSink: RecordSink {
-  /// Maximum number of open files, as many as tracked connections.
+  /// Maximum number of open files: the maximum number of tracked connections.
   private static let maximumFiles = ConnectionTracker.maximumConnections
 
   private let folder: String

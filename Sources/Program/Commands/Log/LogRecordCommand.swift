@@ -7,7 +7,7 @@ import Glibc
 import JSONText
 package import Recording
 
-/// `ringtap log record`.
+/// The command `ringtap log record`.
 package struct LogRecordCommand: AsyncParsableCommand {
   package enum Format: String, CaseIterable, ExpressibleByArgument { case btsnoop, pcapng }
 
@@ -120,7 +120,7 @@ package struct LogRecordCommand: AsyncParsableCommand {
     try await record { LogRecording(source, to: $0) }
   }
 
-  /// Records until a limit, an error or a signal ends it, and prints the report.
+  /// Records until a limit, an error or a signal ends the recording, and prints the report.
   ///
   /// - Parameter make: creates the recording with the files that the options describe.
   package func record(_ make: (LogFilePlan) throws -> LogRecording) async throws {

@@ -131,6 +131,8 @@ extension LogCommand {
       }
     }
 
+    /// Shows the packets of a log.
+    ///
     /// - Returns: true if no packet was shown.
     private func show(_ log: inout LogReader, _ output: LogOutput) throws -> Bool {
       var decoder = PacketDecoder()
@@ -141,7 +143,7 @@ extension LogCommand {
       defer { progress.finish() }
       let rest = follow ? try WakeEvent() : nil
       while true {
-        // Checked before reading: the last record may have arrived just before the file was replaced.
+        // Check this before reading, because the last record may arrive just before the file is replaced.
         let isReplaced = follow && log.isReplaced
         var isMore = true
         while isMore {
@@ -156,7 +158,7 @@ extension LogCommand {
           log = try air.open(file)
           Console.note("\(file) was replaced; continuing with the new one")
         } else {
-          // A fifth of a second is fast enough for a human reader.
+          // An interval of 0.2 s is fast enough for a human reader.
           rest.pause(milliseconds: 200)
         }
       }

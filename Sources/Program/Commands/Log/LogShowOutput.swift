@@ -19,7 +19,7 @@ final class LogOutput {
   private let pager: ReadingCommand?
 
   init(isPaged: Bool) {
-    // As in git, the pager shows colours, and exits at once if the text fits on one screen.
+    // As in git, the pager shows colours, and exits immediately if the text fits on one screen.
     pager =
       isPaged && Self.isTerminal
       ? Self.pagerCommand.flatMap { ReadingCommand("LESS=\"${LESS-FRX}\"; export LESS; " + $0) } : nil
@@ -52,8 +52,8 @@ final class LogOutput {
 
 /// The progress line of a long log, on standard error if it is a terminal.
 struct LogProgress {
-  /// Data printed on standard output at the same time. If packets go to the same terminal, no progress line is
-  /// shown.
+  /// The data that is printed on standard output at the same time. There is no progress line if packets go to
+  /// the same terminal.
   enum Output { case packets, nothing }
 
   /// Total size of all logs in bytes, if known.
@@ -61,6 +61,8 @@ struct LogProgress {
   private var lastShown: UInt64 = 0
   private let isShown: Bool
 
+  /// Creates a progress line.
+  ///
   /// - Parameter paths: the files that are read; empty if their total size is unknown.
   init(_ paths: [String], beside output: Output) {
     isShown = Console.isErrorTerminal && (output == .nothing || !LogOutput.isTerminal)
@@ -71,6 +73,8 @@ struct LogProgress {
     byteCount = sum > 0 ? sum : nil
   }
 
+  /// Updates the progress line.
+  ///
   /// - Parameter bytesRead: bytes of all logs read so far.
   mutating func update(_ bytesRead: Int, records: @autoclosure () -> Int) {
     let bytesRead = UInt64(bytesRead)

@@ -3,7 +3,7 @@ import BLEDissector
 import BLEWire
 import CommandKit
 
-/// The options of `log show` that select packets. A packet must match all of them.
+/// The options of `log show` that select packets. A packet must match every given option.
 struct LogSelection: ParsableArguments {
   @Option(help: "Start: seconds from the log's start, or a date such as 2026-11-21T06:50:00Z (UTC).")
   var since: String?

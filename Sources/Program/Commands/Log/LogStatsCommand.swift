@@ -65,7 +65,7 @@ extension LogCommand {
       if let problem { throw Failure("\(problem)") }
     }
 
-    /// Writes in chunks: the text of many connections is long, and `Console` copies what it writes.
+    /// Writes in chunks, because the text of many connections is long, and `Console` copies its argument.
     private func write(_ text: some Collection<UInt8>) throws {
       var rest = text[...]
       while !rest.isEmpty {
@@ -77,7 +77,7 @@ extension LogCommand {
     /// Number of bytes per write.
     private static let chunkByteCount = 262_144
 
-    /// Statistics of the valid records, and the error of the first invalid one.
+    /// Returns the statistics of the valid records, and the error of the first invalid record.
     private func measure() throws -> (LogReport, problem: LogReader.Problem?) {
       let log = try air.open(file, times: .corrected)
       var statistics = LogStatistics()

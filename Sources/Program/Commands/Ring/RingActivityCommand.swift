@@ -7,7 +7,7 @@ import CommandKit
 import JSONText
 import SensorSessions
 
-/// `ringtap ring activity ACTION`.
+/// The command `ringtap ring activity ACTION`.
 package struct RingActivityCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "activity",
@@ -93,7 +93,7 @@ package struct RingActivityCommand: AsyncParsableCommand {
     typealias Stamped = (sample: RingSportSample, time: ReceiveTime)
     let (samples, queue) = AsyncStream<Stamped>.makeStream(bufferingPolicy: .bufferingNewest(queueLimit))
     let watching = Task { try await ring.watchWorkout(for: duration) { queue.yield(($0, $1)) } }
-    // A detached task, so that queued reports are still printed after Ctrl-C.
+    // A detached task still prints the queued reports after Ctrl-C.
     let printing = Task.detached {
       var count = 0
       do {
@@ -114,7 +114,7 @@ package struct RingActivityCommand: AsyncParsableCommand {
     }
     queue.finish()
     let isOpen = await ring.connection.end == nil
-    // The ring must receive the end even if the task is cancelled.
+    // The end of the activity must reach the ring even if the task is cancelled.
     if !join, isOpen {
       await ring.connection.loop.uninterrupted { try? await ring.workout(.end, sport) }
     }

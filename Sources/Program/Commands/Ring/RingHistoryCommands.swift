@@ -12,7 +12,7 @@ struct RingDayOptions: ParsableArguments {
   var daysAgo: UInt8 = 0
 }
 
-/// `ringtap ring steps`.
+/// The command `ringtap ring steps`.
 package struct RingStepsCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "steps", abstract: "Show a day's steps, distance and calories.",
@@ -48,7 +48,7 @@ package struct RingStepsCommand: AsyncParsableCommand {
   }
 }
 
-/// `ringtap ring heart-rate`.
+/// The command `ringtap ring heart-rate`.
 package struct RingHeartRateCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "heart-rate", abstract: "Show the heart rates that the ring stored on a day.",
@@ -74,7 +74,7 @@ package struct RingHeartRateCommand: AsyncParsableCommand {
   }
 }
 
-/// `ringtap ring stress`.
+/// The command `ringtap ring stress`.
 package struct RingStressCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "stress", abstract: "Show the stress levels, 0 … 100, that the ring stored on a day.",
@@ -91,7 +91,7 @@ package struct RingStressCommand: AsyncParsableCommand {
   }
 }
 
-/// `ringtap ring hrv`.
+/// The command `ringtap ring hrv`.
 package struct RingVariabilityCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "hrv", abstract: "Show the heart rate variability that the ring stored on a day.",
@@ -110,7 +110,7 @@ package struct RingVariabilityCommand: AsyncParsableCommand {
   }
 }
 
-/// `ringtap ring spo2`.
+/// The command `ringtap ring spo2`.
 package struct RingOxygenCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "spo2", abstract: "Show the blood oxygen levels that the ring stored on all days.",
@@ -138,7 +138,7 @@ package struct RingOxygenCommand: AsyncParsableCommand {
   }
 }
 
-/// `ringtap ring sleep`.
+/// The command `ringtap ring sleep`.
 package struct RingSleepCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "sleep", abstract: "Show the nights and naps that the ring stored.",
@@ -176,7 +176,7 @@ package struct RingSleepCommand: AsyncParsableCommand {
   }
 }
 
-/// `ringtap ring temperature`.
+/// The command `ringtap ring temperature`.
 package struct RingTemperatureCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "temperature", abstract: "Show the skin temperatures that the ring stored.",

@@ -43,7 +43,7 @@ struct RingOptions: ParsableArguments, ReachesDevice {
   /// The calendar that converts the times of the ring's clock.
   var calendar: RingCalendar { utc ? .utc : .local }
 
-  /// Offset of this machine's local time from UTC in minutes.
+  /// Returns the offset of this machine's local time from UTC in minutes.
   static func localOffsetMinutes(at time: ReceiveTime) -> Int { RingCalendar.local.utcOffset(at: time) / 60 }
 
   /// Connects to the ring and runs `body`. Ctrl-C cancels `body`.
@@ -137,7 +137,7 @@ enum RingText {
     return names.filter { all.contains($0.0) }.map(\.1)
   }
 
-  /// One line for each time slot with a value.
+  /// Returns one line for each time slot with a value.
   static func log(_ log: RingDayLog, unit: String) -> [String] {
     let lines = log.entries.map { "\(clock($0.slot * log.intervalMinutes))  \($0.value) \(unit)" }
     return lines

@@ -34,7 +34,7 @@ extension RingOptions {
   }
 }
 
-/// `ringtap ring power-off`.
+/// The command `ringtap ring power-off`.
 package struct RingPowerOffCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "power-off", abstract: "Switch the ring off until it is charged.",
@@ -51,7 +51,7 @@ package struct RingPowerOffCommand: AsyncParsableCommand {
   }
 }
 
-/// `ringtap ring reboot`.
+/// The command `ringtap ring reboot`.
 package struct RingRebootCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "reboot", abstract: "Restart the ring, if its firmware supports it.",
@@ -70,7 +70,7 @@ package struct RingRebootCommand: AsyncParsableCommand {
   }
 }
 
-/// `ringtap ring factory-reset`.
+/// The command `ringtap ring factory-reset`.
 package struct RingFactoryResetCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "factory-reset", abstract: "Erase the ring's stored data and settings.",

@@ -8,7 +8,7 @@ import CommandKit
 import JSONText
 import SensorSessions
 
-/// `ringtap ring info`.
+/// The command `ringtap ring info`.
 package struct RingInfoCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "info", abstract: "Show firmware, battery and capabilities.",
@@ -72,7 +72,7 @@ package struct RingInfoCommand: AsyncParsableCommand {
   }
 }
 
-/// `ringtap ring battery`.
+/// The command `ringtap ring battery`.
 package struct RingBatteryCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "battery", abstract: "Show the battery level.",
@@ -95,7 +95,7 @@ package struct RingBatteryCommand: AsyncParsableCommand {
   }
 }
 
-/// `ringtap ring find`.
+/// The command `ringtap ring find`.
 package struct RingFindCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "find", abstract: "Light the ring's green LED for about ten seconds.",
@@ -116,7 +116,7 @@ package struct RingFindCommand: AsyncParsableCommand {
   }
 }
 
-/// `ringtap ring time`.
+/// The command `ringtap ring time`.
 package struct RingTimeCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "time", abstract: "Check or set the ring's clock.",

@@ -6,7 +6,7 @@ import CommandKit
 import JSONText
 import SensorSessions
 
-/// `ringtap ring realtime KIND`.
+/// The command `ringtap ring realtime KIND`.
 package struct RingRealtimeCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "realtime",
@@ -64,7 +64,7 @@ package struct RingRealtimeCommand: AsyncParsableCommand {
       let measuring = Task {
         try await ring.measure(kind.measurement, for: duration) { queue.yield(($0, $1)) }
       }
-      // A detached task, so that queued frames are still printed after Ctrl-C has cancelled the measurement.
+      // A detached task still prints the queued frames after Ctrl-C has cancelled the measurement.
       let printing = Task.detached {
         do { for await (frame, time) in frames { try Self.show(frame, time, kind, options.json) } } catch {
           measuring.cancel()

@@ -5,7 +5,7 @@ import ColmiRing
 import CommandKit
 import SensorSessions
 
-/// `ringtap ring settings`.
+/// The command `ringtap ring settings`.
 package struct RingSettingsCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "settings",
@@ -59,7 +59,7 @@ package struct RingSettingsCommand: AsyncParsableCommand {
     help: ArgumentHelp("Pressure needed for a touch.", valueName: "number"), in: NumberRange(0...255))
   var touchStrength: UInt8?
 
-  /// The remaining settings of command 0x0A.
+  /// Settings of command 0x0A about the wearer.
   struct Wearer: ParsableArguments {
     enum Clock: String, CaseIterable, ExpressibleByArgument {
       case twelve = "12h"
@@ -110,8 +110,8 @@ package struct RingSettingsCommand: AsyncParsableCommand {
     }
   }
 
-  /// The remaining settings of command 0x16, documented by one program. The values of the alarms' switch are
-  /// not published.
+  /// The alarm settings of command 0x16, documented by one program. The values of the alarms' switch are not
+  /// published.
   struct Alarms: ParsableArguments {
     @Option(
       help: ArgumentHelp("Meaning unknown; 5 on one ring.", valueName: "minutes"),

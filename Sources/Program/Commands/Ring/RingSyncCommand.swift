@@ -7,7 +7,7 @@ import CommandKit
 import JSONText
 import SensorSessions
 
-/// `ringtap ring sync`.
+/// The command `ringtap ring sync`.
 package struct RingSyncCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "sync",

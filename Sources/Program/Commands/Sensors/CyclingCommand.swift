@@ -7,7 +7,7 @@ import JSONText
 import Recording
 import SensorSessions
 
-/// `ringtap cycling [ADDRESS]`.
+/// The command `ringtap cycling [ADDRESS]`.
 struct CyclingCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "cycling",

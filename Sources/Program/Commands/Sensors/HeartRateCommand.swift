@@ -7,7 +7,7 @@ import JSONText
 import Recording
 import SensorSessions
 
-/// `ringtap heart-rate [ADDRESS]`.
+/// The command `ringtap heart-rate [ADDRESS]`.
 struct HeartRateCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "heart-rate",
@@ -111,7 +111,7 @@ private struct HeartRateWriter: SensorWriter {
     }
   }
 
-  /// Text of a measurement, for example `72 bpm  812 830 ms  12 kJ`.
+  /// Returns the text of a measurement, for example `72 bpm 812 830 ms 12 kJ`.
   private static func text(_ measurement: HeartRateMeasurement) -> String {
     var parts = ["\(measurement.beatsPerMinute) bpm"]
     let intervals = measurement.rrIntervals

@@ -8,7 +8,7 @@ import JSONText
 import Recording
 import SensorSessions
 
-/// `ringtap polar [ADDRESS]`.
+/// The command `ringtap polar [ADDRESS]`.
 struct PolarCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "polar",
@@ -48,7 +48,7 @@ struct PolarCommand: AsyncParsableCommand {
     in: NumberRange(1...1000, "samples a second"))
   var rate: UInt16?
 
-  /// Replaced by `--to`.
+  /// Values of a deprecated option that `--to` replaces.
   @Option(help: ArgumentHelp(visibility: .hidden))
   var streamTo: [String] = []
 
@@ -120,7 +120,7 @@ private struct PolarWriter: SensorWriter {
     context.sampleRate = sampleRate
     context.previousTimestampNanoseconds = previous
     let words = words(of: sample)
-    // A frame without rows is a repetition of an earlier frame, and is not printed again.
+    // A frame without rows repeats an earlier frame, and is not printed.
     if sample.isValue, words.isEmpty { return }
     if let frame = try? PolarFrame(validating: octets.span) { previous = frame.timestampNanoseconds }
     try Console.json { line in
@@ -140,8 +140,8 @@ private struct PolarWriter: SensorWriter {
     }
   }
 
-  /// The rows of a frame, concatenated. Empty if the frame does not fit the table, or repeats an earlier
-  /// frame.
+  /// Returns the rows of a frame, concatenated. The result is empty if the frame does not fit the table, or
+  /// repeats an earlier frame.
   private mutating func words(of sample: PolarFrameSample) -> [UInt64] {
     var (words, columns) = ([UInt64](), columns)
     rows.take(sample) { row, _ in

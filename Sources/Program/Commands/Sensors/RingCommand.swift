@@ -50,7 +50,7 @@ struct RingToolCommand: ParsableCommand {
   }
 }
 
-/// `ringtap ring raw`.
+/// The command `ringtap ring raw`.
 struct RingRawCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "raw",
@@ -88,7 +88,7 @@ private struct RingRawWriter: SensorWriter {
     try Console.print((["time_ns", "stream"] + names).joined(separator: ","))
   }
 
-  /// False: `ringtap ring info` shows the ring's identity.
+  /// The ring's identity is not printed, because `ringtap ring info` shows it.
   static var introducesSensors: Bool { false }
 
   func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) {}

@@ -78,7 +78,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
     if outcome.lost > 0 || outcome.missing ?? 0 > 0 { throw ExitCode(3) }
   }
 
-  /// Like `run`, but records into a directory.
+  /// Records the sensor into a directory until a limit is reached.
   ///
   /// - Parameters:
   ///   - kindName: the kind's name in commands.
@@ -135,7 +135,7 @@ extension SensorFacts {
 
   /// Prints the line with the sensor's identity. Unknown facts are omitted.
   ///
-  /// - Parameter rest: adds facts that only this kind of sensor has.
+  /// - Parameter rest: adds facts that are specific to the kind of sensor.
   func show(_ address: DeviceAddress, _ rest: (inout JSONLine) -> Void) throws(Console.WriteError) {
     try Console.json { line in
       line.member("event", "device")
@@ -151,7 +151,7 @@ extension SensorFacts {
     if let battery { line.members(of: battery) }
   }
 
-  /// Text of the identity, for example `Polar Electro Oy H10, firmware 3.0.35, battery 84 %`.
+  /// Returns the text of the identity, for example `Polar Electro Oy H10, firmware 3.0.35, battery 84 %`.
   func text(_ address: DeviceAddress) -> String {
     let names = [manufacturer, model].compactMap { $0?.printable }.filter { !$0.isEmpty }
     var parts = [names.isEmpty ? address.description : names.joined(separator: " ")]

@@ -16,7 +16,7 @@ struct SensorStream: Sendable {
     var values = 0
     /// Number of samples received, with or without a value.
     var samples = 0
-    /// Number of skipped samples: they were shorter than their flags indicate.
+    /// Number of skipped samples, which were shorter than their flags indicate.
     var malformed = 0
     /// Number of samples lost because the reader of the output was too slow, or the kernel's queue was full.
     var lost = 0
@@ -38,7 +38,7 @@ struct SensorStream: Sendable {
       failure.map { "\($0)" } ?? (isEndedBySensor ? "the sensor stopped the stream by itself" : nil)
     }
 
-    /// Prints the last line in JSON, and messages about problems.
+    /// Prints the last line if the output is JSON, and messages about problems.
     func show(json: Bool) throws {
       if json {
         try Console.json { line in
@@ -84,8 +84,8 @@ protocol SensorWriter: Sendable {
   mutating func show(_ sample: Session.Sample) throws
   /// Prints the retained samples at the end of the stream.
   ///
-  /// - Returns: the number of samples missing according to the sensor's clock, including late ones; `nil` if
-  ///   the sensor has no clock.
+  /// - Returns: the number of samples that are missing by the sensor's clock, including late samples; `nil`
+  ///   if the sensor has no clock.
   mutating func finish() throws -> Int?
 }
 
@@ -148,7 +148,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     return try await withTaskCancellationHandler {
       do {
         let outcome = try await take(stream, running, writer)
-        // Cancelling is the normal end of a session. The session then stops the sensor's stream.
+        // Cancelling is the normal way to end a session, which then stops the sensor's stream.
         running.cancel()
         let failure = await running.value
         await notes.value
@@ -202,7 +202,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     let missing = try shown.finish()
     let (malformed, dropped) = (profile.samples.malformed, profile.samples.dropped)
     if Writer.introducesSensors {
-      // A short stream may end before the sensor's identity is known, so wait for it.
+      // A short stream may end before the sensor's identity is known, so wait for the identity.
       let limit = loop.after(Self.introductionPatience) { introduction.cancel() }
       defer { limit.cancel() }
       await withTaskCancellationHandler {
@@ -216,7 +216,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
       values: values, samples: samples, malformed: malformed, lost: dropped, missing: missing)
   }
 
-  /// Prints a message when the link is lost, and one when the stream continues.
+  /// Prints a message when the link is lost, and another message when the stream continues.
   private static func note(_ states: AsyncStream<SessionState>, _ session: DeviceSession) async {
     let links = NoteLimit(on: session.adapter.loop) { Console.note($0) }
     defer { links.flush() }

@@ -7,7 +7,7 @@ import JSONText
 import Recording
 import SensorSessions
 
-/// `ringtap thermometer [ADDRESS]`.
+/// The command `ringtap thermometer [ADDRESS]`.
 struct ThermometerCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "thermometer",
@@ -105,11 +105,11 @@ private struct ThermometerWriter: SensorWriter {
     }
   }
 
-  /// Names of the assigned quality levels. Other levels have no meaning. CoreTemp BLE Service Specification
+  /// Names of the assigned quality levels. Other levels are undefined. CoreTemp BLE Service Specification
   /// 2.2, 3.1.
   private static let qualities = ["invalid", "poor", "fair", "good", "excellent"]
 
-  /// Text of a sample, for example `36.62 °C  skin 33.4 °C`.
+  /// Returns the text of a sample, for example `36.62 °C skin 33.4 °C`.
   private static func text(_ sample: TemperatureSample, _ unit: TemperatureUnit?) -> String {
     let unit = unit ?? (sample.unit == .celsius ? .celsius : .fahrenheit)
     func text(_ degrees: Double) -> String { "\((degrees * 100).rounded() / 100) \(unit.sign)" }

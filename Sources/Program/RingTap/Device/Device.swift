@@ -7,9 +7,9 @@ import SensorSessions
 
 /// A connected device and its attributes, passed to the body of `Radio.withConnection`.
 ///
-/// A characteristic is identified by its UUID. If several characteristics share the UUID, the first that
-/// supports the operation is used. Each characteristic is discovered on first use; `services` discovers all
-/// of them.
+/// A characteristic is identified by its UUID. If several characteristics share the UUID, the first
+/// characteristic that supports the operation is used. Each characteristic is discovered on first use;
+/// `services` discovers all characteristics.
 ///
 /// ```swift
 /// try await radio.withConnection(to: "70:CB:0D:00:A1:B2") { device in
@@ -19,8 +19,7 @@ import SensorSessions
 /// }
 /// ```
 public actor Device {
-  /// Time limit, after cancellation, for the device to confirm that notifications have stopped and to answer
-  /// pending requests.
+  /// Time limit, after cancellation, for the device to stop notifications and to answer pending requests.
   fileprivate static let stopPatience = Duration.seconds(2)
 
   /// The device's address.
@@ -37,7 +36,7 @@ public actor Device {
     address = connection.peer
   }
 
-  /// All services of the device with their characteristics.
+  /// All services of the device, with their characteristics.
   public var services: [GATTDatabase.Service] {
     get async throws(HostError) {
       do throws(GATTError) { return try await connection.complete()?.services ?? [] } catch {
@@ -98,7 +97,7 @@ public actor Device {
 
   // MARK: Notifications
 
-  /// The values that a characteristic notifies or indicates, each with the kernel's receive time.
+  /// Returns the values that a characteristic notifies or indicates, each with the kernel's receive time.
   ///
   /// The first iteration subscribes. The subscription ends with the scope of `withConnection`.
   public nonisolated func notifications(of characteristic: BluetoothUUID) -> Notifications {
@@ -115,9 +114,9 @@ public actor Device {
   /// try await device.ended()
   /// ```
   ///
-  /// `body` may decode, count, and push into a queue. It must not block, lock, allocate or log, because the
-  /// thread receives nothing meanwhile. It must not keep the view. For everything else, use
-  /// `notifications(of:)`. The subscription ends with the scope of `withConnection`.
+  /// `body` may decode, count, and push into a queue. `body` must not block, lock, allocate or log, because
+  /// the receive thread runs it, and must not keep the view. For other work, use `notifications(of:)`. The
+  /// subscription ends with the scope of `withConnection`.
   ///
   /// - Parameters:
   ///   - characteristic: a characteristic that notifies or indicates.
@@ -153,7 +152,7 @@ public actor Device {
   /// - Throws: `gatt(closed)` with the reason if the link was lost.
   public nonisolated func ended() async throws(HostError) {
     let (ends, end) = AsyncStream.makeStream(of: BearerEnd.self)
-    // The task ends with the connection, and the scope of the connection encloses this call.
+    // The task ends with the connection, which ends with the scope around this call.
     Task { [connection] in
       end.yield(await connection.ended())
       end.finish()
@@ -171,8 +170,8 @@ public actor Device {
 
   /// Finds a characteristic by UUID.
   ///
-  /// - Parameter properties: the required operations. If several characteristics match, one with any of these
-  ///   is preferred.
+  /// - Parameter properties: the required operations. If several characteristics match, a characteristic with
+  ///   one of these properties is preferred.
   func find(
     _ uuid: BluetoothUUID, with properties: CharacteristicProperties
   ) async throws(HostError) -> GATTDatabase.Characteristic {
@@ -221,7 +220,7 @@ extension Radio {
   /// does not respond.
   ///
   /// - Parameters:
-  ///   - address: the device's address. A string literal is a public address; for a random one, use
+  ///   - address: the device's address. A string literal is a public address; for a random address, use
   ///     `DeviceAddress(text, type: .random)`.
   ///   - request: requested link parameters: interval, PHY, data length.
   ///   - timeout: timeout for connecting.

@@ -39,7 +39,7 @@ public struct DeviceNotification: NotificationSample {
 public struct Notifications: AsyncSequence, Sendable {
   /// A value and its kernel receive time.
   public typealias Element = DeviceNotification
-  /// Why the link was lost, or the device's error.
+  /// The reason for the lost link, or the device's error.
   public typealias Failure = HostError
 
   fileprivate static let capacity = 256

@@ -31,14 +31,14 @@ public struct Sensor<Sample: NotificationSample>: Sendable {
     self.feed = feed
   }
 
-  /// The sensor's identity; waits until it is known. To give the stream priority, the sensor is queried after
-  /// its first value, or after one second without a value. A ring is not queried.
+  /// The sensor's identity. The getter waits until the identity is known. To give the stream priority, the
+  /// sensor is queried after its first value, or after one second without a value. A ring is not queried.
   public var facts: SensorFacts { get async { await feed.facts() } }
 
   /// Number of values that this machine received and then lost, by queue.
   ///
-  /// `kernelQueue` is the kernel's receive queue. `sampleQueue` is the queue in front of the loop over
-  /// `values`; it drops values if the loop is too slow. Values that the radio never received are not counted.
+  /// `kernelQueue` is the kernel's receive queue. `sampleQueue` is the queue between the receive thread and
+  /// the loop over `values`; a full queue drops values. Values that the radio never received are not counted.
   public var loss: SessionReport.Loss {
     get async {
       var loss = SessionReport.Loss()
@@ -49,12 +49,13 @@ public struct Sensor<Sample: NotificationSample>: Sendable {
     }
   }
 
-  /// The periods without a link so far, in order.
+  /// The periods without a link until now, in order of time.
   public var gaps: [SessionGap] { get async { await session.gaps } }
 }
 
 extension Sensor where Sample == RingRawReading {
-  /// The frames of the ring's raw stream as they arrive. Acceleration, green light and red light alternate.
+  /// The frames of the ring's raw stream in order of arrival. Acceleration, green light and red light
+  /// alternate.
   public var rawSamples: SensorValues<RingRawReading> { values }
 }
 
@@ -70,7 +71,7 @@ extension Sensor where Sample == RingRawReading {
 public struct SensorValues<Value: NotificationSample>: AsyncSequence, Sendable {
   /// A value with its time.
   public typealias Element = Value
-  /// Why the link was lost permanently.
+  /// The reason for the permanent loss of the link.
   public typealias Failure = HostError
 
   let channel: SampleChannel<Value>
@@ -79,10 +80,10 @@ public struct SensorValues<Value: NotificationSample>: AsyncSequence, Sendable {
   /// Number of malformed values that were skipped: too short, or with a wrong checksum.
   public var malformed: Int { channel.malformed }
 
-  /// Creates an iterator that continues where the previous loop ended.
+  /// Creates an iterator that continues after the last value of the previous loop.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(channel: channel, end: end) }
 
-  /// One loop.
+  /// The iterator of one loop.
   public struct AsyncIterator: AsyncIteratorProtocol {
     fileprivate let channel: SampleChannel<Value>
     fileprivate let end: SessionEnd
@@ -119,14 +120,14 @@ extension Radio {
   /// ```
   ///
   /// When `body` returns or throws, or the task is cancelled, `withSensor` stops the stream and closes the
-  /// link before it returns. Do not use the sensor afterwards: its values have ended.
+  /// link before it returns. Do not use the sensor afterwards, because its values have ended.
   ///
   /// - Parameters:
-  ///   - kind: the kind of sensor to find, and how to read its values.
+  ///   - kind: the kind of sensor to find, with the decoder of its values.
   ///   - address: the sensor's address, if known. Connecting by address needs no scan, and so no capability.
   ///   - name: the exact advertised name to find; `nil` for the first sensor of the kind.
   ///   - duration: timeout for finding the sensor.
-  ///   - patience: how long to try to reconnect after a lost link; zero to disable reconnection.
+  ///   - patience: maximum time to reconnect after a lost link; zero to disable reconnection.
   ///   - body: called when the stream is running.
   /// - Returns: the result of `body`.
   /// - Throws: `HostError` if the stream could not be started: `notFound`, `noAnswer`, `unsuitable` for a
@@ -143,7 +144,7 @@ extension Radio {
     var plan = DeviceSession.Plan(peer)
     plan.patience = patience
     let (session, feed, end) = (DeviceSession(plan, on: adapter), kind.makeFeed(), SessionEnd())
-    // When this scope ends, the task is cancelled and awaited. It stops the stream and closes the link.
+    // When this scope ends, the task is cancelled and awaited. The task stops the stream and closes the link.
     async let running: Void = Self.run(session, feed, end)
     guard await feed.firstStart() else {
       await running
@@ -176,7 +177,7 @@ extension Radio {
   ///   - address: the ring's address, if known. Connecting by address needs no scan.
   ///   - name: the exact advertised name to find; `nil` for the first ring in range.
   ///   - duration: timeout for finding the ring.
-  ///   - patience: how long to try to reconnect after a lost link; zero to disable reconnection.
+  ///   - patience: maximum time to reconnect after a lost link; zero to disable reconnection.
   ///   - body: called when the stream is running.
   /// - Returns: the result of `body`.
   /// - Throws: the errors of `withSensor`.

@@ -4,10 +4,10 @@ import Synchronization
 /// The devices that advertise nearby, as a sequence: `Radio.advertisers(seenWithin:)`.
 ///
 /// The scan starts and ends with the loop. The sequence ends without an error if its time limit has passed,
-/// the task is cancelled, or the radio is used for something else. It throws if the adapter rejects the scan
-/// or is lost.
+/// the task is cancelled, or the radio is used for something else. The sequence throws if the adapter rejects
+/// the scan or is lost.
 public struct Advertisers: AsyncSequence, Sendable {
-  /// A device, with everything that is known about it so far.
+  /// A device, with all data that it has advertised until now.
   public typealias Element = Advertiser
   /// The adapter's error.
   public typealias Failure = HostError
@@ -21,13 +21,13 @@ public struct Advertisers: AsyncSequence, Sendable {
     self.duration = duration
   }
 
-  /// Counts of this sequence's ended scans, including the advertisers that the loop did not receive.
+  /// Counts of the ended scans of this sequence, including advertisers that the loop did not receive.
   public var report: ScanReport { ended.report.withLock { $0 } }
 
   /// Creates an independent scan. It starts with the first iteration.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(radio, duration, ended) }
 
-  /// One scan.
+  /// The iterator of one scan.
   public struct AsyncIterator: AsyncIteratorProtocol {
     private let radio: Radio
     private let duration: Duration?
@@ -40,14 +40,14 @@ public struct Advertisers: AsyncSequence, Sendable {
       self.ended = ended
     }
 
-    /// Waits for the next device that is new or about which more is known.
+    /// Waits for the next device that is new, or whose advertised data has grown.
     ///
     /// - Throws: the adapter's error.
     public mutating func next() async throws(HostError) -> Advertiser? {
       try await next(isolation: #isolation)
     }
 
-    /// Same as `next()`, on an actor.
+    /// Waits for the next device like `next()`, on an actor.
     public mutating func next(
       isolation actor: isolated (any Actor)?
     ) async throws(HostError) -> Advertiser? {
@@ -67,7 +67,7 @@ private final class EndedScans: Sendable {
   let report = Mutex(ScanReport())
 }
 
-/// A scan. It runs until it is ended, its iterator is released, or its time limit has passed.
+/// A scan, which runs until `end` is called, its iterator is released, or its time limit has passed.
 private struct Scan {
   var found: AsyncStream<Advertiser>.Iterator
   let failure = Failure()

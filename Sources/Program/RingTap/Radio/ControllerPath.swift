@@ -7,7 +7,7 @@ package import BLEStack
 /// A transport to a controller that this program uses exclusively, and the objects that must live as long as
 /// the transport.
 ///
-/// `Radio` and the program's commands attach their own host to it.
+/// `Radio` and the program's commands attach ringtap's own host to the transport.
 package struct ControllerPath: Sendable {
   /// The transport that carries the packets.
   package let transport: any PacketTransport
@@ -19,7 +19,8 @@ package struct ControllerPath: Sendable {
   /// Opens the specified transport.
   ///
   /// - Parameters:
-  ///   - specification: any transport, including `virtual:`, `replay:` and those that wait for a controller.
+  ///   - specification: any transport, including `virtual:`, `replay:` and servers that wait for a
+  ///     controller.
   ///   - loop: the event loop that provides the receive thread.
   ///   - keyPairs: called for emulated devices to enable Secure Connections. If it returns `nil`, devices
   ///     that require pairing use legacy pairing.

@@ -21,8 +21,8 @@ import SensorSessions
 /// ```
 ///
 /// Each operation of a radio has a scope. `withRing`, `withSensor` and `withConnection` close the link before
-/// they return, even if their body throws or the task is cancelled. Sequences stop when their loop ends. The
-/// radio itself must be closed only in a program that continues without it.
+/// they return, even if their body throws or the task is cancelled. Sequences stop when their loop ends.
+/// Close the radio itself only in a program that continues without the radio.
 public struct Radio: Sendable {
   /// Default timeout for finding a device.
   public static let searchTime = Duration.seconds(30)
@@ -81,8 +81,8 @@ public struct Radio: Sendable {
     }
   }
 
-  /// Opens an emulation of these peripherals, in this process, as if they were in range. Use it for tests,
-  /// and for development without a sensor.
+  /// Opens an emulation, in this process, of peripherals in range. Use it for tests, and for development
+  /// without a sensor.
   ///
   /// ```swift
   /// let radio = try await Radio.open(emulating: [EmulatedSensor(StrapModel())])
@@ -129,7 +129,7 @@ public struct Radio: Sendable {
 
   /// Ends running scans, and releases the adapter, the receive thread and the emulation.
   ///
-  /// A program that exits need not call this. The radio cannot be used afterwards.
+  /// A program need not call this before it exits. The radio cannot be used afterwards.
   public func close() async {
     await scans.end()
     await adapter.close()
@@ -139,7 +139,7 @@ public struct Radio: Sendable {
 
   // MARK: Finding
 
-  /// Returns the devices that advertise nearby, as they are found. The radio scans while a loop iterates.
+  /// Returns a sequence of the devices that advertise nearby. The radio scans while a loop iterates.
   ///
   /// ```swift
   /// for try await advertiser in radio.advertisers(seenWithin: .seconds(10)) {
@@ -147,8 +147,8 @@ public struct Radio: Sendable {
   /// }
   /// ```
   ///
-  /// An advertiser is returned again when more is known about it, such as its name, but not for every
-  /// advertisement. A radio makes one scan at a time: connecting or starting another loop ends this one.
+  /// The sequence returns an advertiser again when new data is known, such as its name, but not for every
+  /// advertisement. A radio makes one scan at a time: connecting, or starting another loop, ends the scan.
   ///
   /// - Parameter duration: time limit after which the sequence ends; `nil` for no limit.
   public func advertisers(seenWithin duration: Duration? = nil) -> Advertisers {
@@ -195,7 +195,8 @@ extension Radio {
   /// runs. The guide "Being the sensor" explains which requests `bluetoothd` answers itself.
   ///
   /// - Parameters:
-  ///   - advertisement: the data for scanners. Its name is also the value of the Device Name characteristic.
+  ///   - advertisement: the data for scanners. The advertised name is also the value of the Device Name
+  ///     characteristic.
   ///   - services: the services in the order of their handles. Generic Access and Generic Attribute are added
   ///     in front.
   ///   - limit: maximum number of connected centrals.
@@ -218,7 +219,7 @@ extension Radio {
 // MARK: - Emulation
 
 extension Radio {
-  /// Opens an emulation, in this process, of one sensor of a kind, as if the sensor were in range.
+  /// Opens an emulation, in this process, of one sensor of a kind in range.
   ///
   /// ```swift
   /// let radio = try await Radio.open(emulating: .heartRate)
