@@ -26,12 +26,12 @@ package struct Batch: Hashable, Sendable {
   /// Number of the batch's first row. The first row of the table is 0.
   var row: Int
   var count: Int
-  /// Number of the first row that the publisher can still send. Rows before it were skipped permanently.
+  /// Number of the first row that the publisher can still send. Earlier rows were skipped permanently.
   var from: Int
   /// `count` lines, each with its line feed.
   var rows: [UInt8]
 
-  /// Why a message was rejected. The text helps the user find the sender.
+  /// The reason for rejecting a message. The text helps the user find the sender.
   package struct Refusal: Error, Hashable, CustomStringConvertible {
     package let description: String
     package let reason: Refusals.Reason
@@ -84,7 +84,7 @@ extension Batch {
       from: numbers[2], rows: body)
   }
 
-  /// Whether the text is printable ASCII. It becomes part of a file that other programs read.
+  /// Returns whether the text is printable ASCII, because it becomes part of a file that other programs read.
   static func isHeader(_ text: String) -> Bool {
     !text.isEmpty && text.utf8.count <= headerByteCountLimit
       && text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F }
@@ -102,7 +102,7 @@ extension Batch {
     return count
   }
 
-  /// Whether a byte is allowed in a line of CSV.
+  /// Returns whether a byte is allowed in a line of CSV.
   static func isText(_ octet: UInt8) -> Bool { (0x20..<0x7F).contains(octet) }
 
   /// Returns the rows after the first `count`.

@@ -1,9 +1,9 @@
 /// Address of a broker, and the prefix of all topics: `mqtt://[user[:password]@]host[:port][/prefix]`.
 ///
-/// `mqtts://` is the same over TLS. Reserved characters in user and password are percent-encoded, such as
-/// `%2F`. Schemes and ports: https://www.iana.org/assignments/service-names-port-numbers (mqtt, secure-mqtt).
+/// `mqtts://` means TLS. Reserved characters in user and password are percent-encoded, such as `%2F`. Schemes
+/// and ports: https://www.iana.org/assignments/service-names-port-numbers (mqtt, secure-mqtt).
 public struct BrokerAddress: Hashable, Sendable, CustomStringConvertible {
-  /// The invalid part of the text, with a valid example.
+  /// An error that names the invalid part of the text, with a valid example.
   public struct ParseError: Error, Hashable, Sendable, CustomStringConvertible {
     public let description: String
   }
@@ -35,7 +35,7 @@ public struct BrokerAddress: Hashable, Sendable, CustomStringConvertible {
         description:
           "'\(text)' does not begin with mqtt:// or mqtts://; it looks like mqtt://broker.local/ringtap")
     }
-    // Error messages must not contain the password.
+    // The path is found first, because error messages must not contain the password.
     let path = rest.firstIndex(of: "/")
     let authority = rest[..<(path ?? rest.endIndex)]
     if let path { prefix = try Self.prefix(rest[rest.index(after: path)...]) ?? standard }
@@ -109,7 +109,7 @@ public struct BrokerAddress: Hashable, Sendable, CustomStringConvertible {
     return String(text)
   }
 
-  /// Replaces `%` and two hexadecimal digits by the byte that they encode. RFC 3986, 2.1.
+  /// Decodes percent-encoding: replaces `%` and two hexadecimal digits by the encoded byte. RFC 3986, 2.1.
   ///
   /// - Returns: `nil` for a `%` without digits, and for an encoded zero byte.
   package static func decoded(_ text: Substring) -> String? {

@@ -30,8 +30,8 @@ enum FleetMessage {
   }
 }
 
-/// End of a session: the row counts of each table, and the capture's `session.json`. Sent when the publisher
-/// has sent all rows.
+/// End of a session: the row counts of each table, and the capture's `session.json`. The publisher sends this
+/// message after all rows.
 ///
 /// ```
 /// {"version":1,"session":"5f1e…","tables":{"ppg":{"header":"time_ns,…","rows":6000,"from":0}}}
@@ -47,8 +47,8 @@ struct SessionEnd: Hashable, Sendable {
   static let tableLimit = Limit(
     64, "tables of a session", by: .broker, whenFull: "the message is refused",
     counted: "`refusals` of `collect`")
-  /// With this limit, the message is slightly smaller than the maximum packet size that the collector
-  /// announces to the broker.
+  /// Maximum size of the document. The message is then slightly smaller than the maximum packet size that the
+  /// collector announces to the broker.
   static let documentByteCountLimit = Limit(
     2_097_152, "bytes of a published `session.json`", by: .broker,
     whenFull: "a publisher omits it",
@@ -99,7 +99,7 @@ extension SessionEnd {
       else { throw Batch.Refusal("the end has an invalid table") }
       tables[name] = Table(header: header, rows: rows, from: from)
     }
-    // The body becomes a file that programs read, so it must be valid.
+    // The body must be valid, because it becomes a file that programs read.
     if !body.isEmpty {
       do throws(JSONDocument.Failure) { _ = try JSONDocument(body) } catch {
         throw Batch.Refusal("session.json is not JSON")
@@ -109,7 +109,7 @@ extension SessionEnd {
   }
 }
 
-/// Status of a publisher. The broker retains it.
+/// Status of a publisher, retained by the broker.
 ///
 /// `{"version":1,"state":"online","session":"5f1e…","device":"70:CB:0D:00:A1:B2","timeNs":"1700000000000000000",
 /// "rows":6000,"acknowledged":5900,"skipped":0}`
@@ -118,7 +118,7 @@ struct PublisherStatus: Hashable, Sendable {
     case online
     /// The connection was lost. The broker publishes this status as the last will.
     case offline
-    /// The publisher has sent everything.
+    /// The publisher has sent all rows.
     case ended
   }
 
@@ -127,7 +127,7 @@ struct PublisherStatus: Hashable, Sendable {
   var state: State
   var session: String
   var device: String?
-  /// `nil` in the last will, which is set when the connection starts.
+  /// Row counts; `nil` in the last will, which is set when the connection starts.
   var counts: Counts?
 
   struct Counts: Hashable, Sendable {
@@ -166,13 +166,14 @@ extension PublisherStatus {
   }
 }
 
-/// A collector's message to a publisher: the number of rows that it has, and the tables to resend from there.
+/// A collector's message to a publisher: the number of rows that the collector has of each table, and the
+/// tables whose further rows the publisher must resend.
 ///
 /// `{"version":1,"session":"5f1e…","collector":"hospital","tables":{"ppg":5900},"resend":["ppg"],
 /// "isComplete":false}`
 ///
-/// If a broker is killed, it loses messages that it had acknowledged. Their rows are not lost: the publisher
-/// keeps them in the capture's tables until a receipt confirms them.
+/// A broker that is killed may lose acknowledged messages. The rows are not lost, because they remain in the
+/// capture's tables.
 struct Receipt: Hashable, Sendable {
   private static let version = 1
 

@@ -1,5 +1,5 @@
-/// Names of publishers, sessions and tables. They become names of folders and files on the collector, so they
-/// consist of letters, digits, `.`, `_` and `-`, do not begin with a dot, and have a maximum length.
+/// Names of publishers, sessions and tables. A name becomes the name of a folder or file on the collector, so
+/// it consists of letters, digits, `.`, `_` and `-`, does not begin with a dot, and has a maximum length.
 public enum FleetName {
   static let byteCountLimit = 64
 
@@ -25,7 +25,7 @@ public enum FleetName {
   }
 }
 
-/// Topics with a common prefix.
+/// The topics below a common prefix.
 ///
 /// | topic | sender | payload |
 /// |---|---|---|
@@ -43,7 +43,7 @@ enum FleetTopic: Hashable, Sendable {
 
   /// Parses a topic.
   ///
-  /// - Returns: `nil` for any other topic, or if a name is invalid.
+  /// - Returns: `nil` if the topic is not in the table, or contains an invalid name.
   init?(_ topic: String, below prefix: String) {
     guard topic.hasPrefix(prefix + "/") else { return nil }
     let levels = topic.dropFirst(prefix.count + 1).split(separator: "/", omittingEmptySubsequences: false)
@@ -79,10 +79,10 @@ enum FleetTopic: Hashable, Sendable {
     }
   }
 
-  /// Topic filters for a collector: all topics except receipts.
+  /// Returns topic filters for a collector: all topics except receipts.
   static func collected(below prefix: String) -> [String] { ["\(prefix)/+/status", "\(prefix)/+/+/+"] }
 
-  /// Whether a file with this name can be published as a table.
+  /// Returns whether a file with this name can be published as a table.
   static func isTable(_ name: String) -> Bool {
     FleetName.isValid(name) && name != endName && name != "session"
   }

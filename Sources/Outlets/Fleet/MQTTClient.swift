@@ -2,11 +2,11 @@ import BLELinux
 internal import CMosquitto
 import Glibc
 
-/// An error of the broker or of the connection to the broker, before it has a text for the user.
+/// An error of the broker or of the connection to the broker, without a text for the user.
 enum MQTTError: Error, Hashable, Sendable {
   /// The client library is missing or too old. The text is the dynamic linker's message.
   case noLibrary(String)
-  /// The host name does not resolve.
+  /// The host name could not be resolved.
   case noAddress
   case system(SystemError)
   /// A TLS error, with the library's message.
@@ -32,8 +32,8 @@ package enum MQTTEvent: Sendable {
 /// loaded at first use.
 ///
 /// Only one thread may use the connection; it must call `turn` repeatedly. All messages are sent with QoS 1,
-/// over MQTT 5.0 or 3.1.1. An instance is for one connection: messages that have not been acknowledged when
-/// the connection ends are discarded.
+/// over MQTT 5.0 or 3.1.1. An instance is for one connection: when the connection ends, unacknowledged
+/// messages are discarded.
 @safe package final class MQTTClient {
   /// Client ID, broker, and connection settings.
   package struct Options: Hashable, Sendable {
@@ -41,13 +41,13 @@ package enum MQTTEvent: Sendable {
     package var broker: BrokerAddress
     /// PEM file of CA certificates; `nil` for the system's certificates.
     package var certificates: String?
-    /// How long the broker keeps the subscriptions and queues their messages after a disconnection, in
-    /// seconds. 0 if they end with the connection.
+    /// Time in seconds for which the broker keeps the subscriptions and queues messages after a
+    /// disconnection. With 0, the subscriptions end with the connection.
     package var sessionSeconds = 0
     /// Maximum packet size in bytes. The broker drops larger packets instead of sending them. MQTT 5 only.
     package var packetByteCount: Int
     package var version: ProtocolVersion
-    /// The last will. If the connection is lost, the broker publishes it as a retained message.
+    /// The last will: a message that the broker publishes and retains if the connection is lost.
     package var will: (topic: String, octets: [UInt8])? {
       get { willTopic.map { ($0, willOctets) } }
       set { (willTopic, willOctets) = (newValue?.topic, newValue?.octets ?? []) }
@@ -71,10 +71,9 @@ package enum MQTTEvent: Sendable {
   /// Seconds without traffic after which either side sends a ping.
   private static let keepAliveSeconds: CInt = 15
 
-  /// Handler of messages: topic, payload, and whether the broker had retained the message. It is called
-  /// within `turn`, before the message is acknowledged; after the acknowledgement the broker discards the
-  /// message. If the process is killed then, the publisher resends the rows, because no receipt has confirmed
-  /// them.
+  /// Handler of messages: topic, payload, and whether the broker had retained the message. `turn` calls the
+  /// handler before it acknowledges the message. If the process is killed after the acknowledgement, the
+  /// broker has discarded the message, but the publisher resends rows without a receipt.
   package var onMessage: (String, Span<UInt8>, Bool) -> Void = { _, _, _ in }
   private let options: Options
   private var events: [MQTTEvent] = []
@@ -82,6 +81,8 @@ package enum MQTTEvent: Sendable {
   private var client: OpaquePointer?
   private let table: UnsafeMutablePointer<ringtap_mqtt_events>
 
+  /// Creates a client without connecting.
+  ///
   /// - Throws: if the client library is missing, or the certificate file cannot be used.
   package init(_ options: Options) throws(PublishProblem) {
     self.options = options
@@ -91,7 +92,7 @@ package enum MQTTEvent: Sendable {
     }
     unsafe table = .allocate(capacity: 1)
     unsafe table.initialize(to: Self.callbacks)
-    // SAFETY: the context is used only within calls of this object's methods, so it is alive.
+    // SAFETY: the context is used only during calls of this object's methods, while the object is alive.
     let context = unsafe Unmanaged.passUnretained(self).toOpaque()
     var code: CInt = 0
     unsafe client = Self.withOptions(options) { unsafe ringtap_mqtt_new($0, table, context, &code) }
@@ -104,13 +105,13 @@ package enum MQTTEvent: Sendable {
   }
 
   deinit {
-    // SAFETY: no other reference to either exists any more.
+    // SAFETY: no other reference to the client or the context exists.
     unsafe ringtap_mqtt_free(client)
     unsafe table.deallocate()
   }
 
-  /// Connects to the host. This may take minutes if the host does not respond. The broker's response is
-  /// delivered as an event.
+  /// Connects to the host, which may take minutes if the host does not respond. The broker's response arrives
+  /// as an event.
   package func connect() throws(PublishProblem) {
     problems.removeAll()
     // SAFETY: the client exists until this object is deinitialized.
@@ -123,7 +124,7 @@ package enum MQTTEvent: Sendable {
   ///
   /// - Returns: the events that occurred.
   package func turn(milliseconds: Int) -> [MQTTEvent] {
-    // SAFETY: as above; callbacks run only within this call.
+    // SAFETY: the client exists until this object is deinitialized; callbacks run only during this call.
     let code = unsafe ringtap_mqtt_loop(client, CInt(milliseconds))
     let number = lastError()
     defer { events.removeAll(keepingCapacity: true) }
@@ -137,12 +138,12 @@ package enum MQTTEvent: Sendable {
 
   /// Publishes a message.
   ///
-  /// - Returns: the message number that the broker's acknowledgement will have.
+  /// - Returns: the message number, which the broker's acknowledgement repeats.
   package func publish(_ octets: Span<UInt8>, to topic: String, isRetained: Bool = false)
     throws(PublishProblem) -> Int
   {
     var message: CInt = 0
-    // SAFETY: topic and payload are copied by the call.
+    // SAFETY: the call copies topic and payload.
     let code = unsafe octets.withUnsafeBufferPointer { octets in
       unsafe ringtap_mqtt_publish(client, topic, octets.baseAddress, octets.count, isRetained, &message)
     }
@@ -151,22 +152,22 @@ package enum MQTTEvent: Sendable {
   }
 
   package func subscribe(to topic: String) throws(PublishProblem) {
-    // SAFETY: the topic is copied by the call.
+    // SAFETY: the call copies the topic.
     let code = unsafe ringtap_mqtt_subscribe(client, topic)
     if code != 0 { throw error(code, lastError()) }
   }
 
   package func unsubscribe(from topic: String) throws(PublishProblem) {
-    // SAFETY: as above.
+    // SAFETY: the call copies the topic.
     let code = unsafe ringtap_mqtt_unsubscribe(client, topic)
     if code != 0 { throw error(code, lastError()) }
   }
 
-  /// Disconnects. Waits until the packet has been sent.
+  /// Disconnects, and waits until the packet has been sent.
   ///
   /// - Parameter publishesWill: whether the broker publishes the will, as for a lost connection.
   package func disconnect(publishesWill: Bool = false) {
-    // SAFETY: as above.
+    // SAFETY: the client exists until this object is deinitialized.
     if unsafe ringtap_mqtt_disconnect(client, publishesWill) == 0 { _ = turn(milliseconds: 100) }
   }
 
@@ -240,8 +241,8 @@ package enum MQTTEvent: Sendable {
     return unsafe text.withCString { unsafe body($0) }
   }
 
-  /// SAFETY: in each callback the context is the client whose method is running; texts and bytes are valid
-  /// within the call.
+  /// SAFETY: in each callback, the context is the client whose method is running. Texts and bytes are valid
+  /// during the callback.
   private static var callbacks: ringtap_mqtt_events {
     unsafe ringtap_mqtt_events(
       connected: { context, reason in

@@ -2,33 +2,33 @@ package import BLELinux
 import BLEWire
 import Synchronization
 
-/// A thread that delivers to a program or server that may be slow or unreachable, and the rules for retrying
-/// and ending.
+/// A thread that delivers work to a slow or unreachable program or server, with rules for retries and for the
+/// end.
 ///
-/// The owner holds the pending work, bounded and merged as its destination requires, and counts what
-/// was not delivered. Adding work never blocks: the owner stores it and signals `wake`.
+/// The owner stores the pending work in bounded memory, and counts undelivered work. To add work, the owner
+/// stores it and signals `wake`, which never blocks.
 package final class Outbox: Sendable {
   package enum Phase: Hashable, Sendable {
     case open
-    /// No further work is added. Pending work is still delivered.
+    /// No further work is added; the thread still delivers pending work.
     case ending
-    /// The thread ends as soon as possible, and pending work is not delivered.
+    /// The thread ends as soon as possible without delivering pending work.
     case abandoned
   }
 
-  /// Delays between attempts to deliver. Used by one thread.
+  /// Delays between attempts to deliver. Only one thread uses an instance.
   package struct RetryDelay {
     /// Longest delay, in milliseconds.
     private static let longest = 10_000
-    /// Longest delay once no further work is added, in milliseconds.
+    /// Longest delay in milliseconds after the end of the work.
     private static let longestAtEnd = 1_000
 
     private var milliseconds = 250
 
     package init() {}
 
-    /// Returns the next delay, in milliseconds. Each delay is twice the one before, within the limit of the
-    /// phase.
+    /// Returns the next delay, in milliseconds. Each delay is twice the previous delay, up to the limit of
+    /// the phase.
     package mutating func next(in phase: Phase) -> Int {
       let longest = phase == .open ? Self.longest : Self.longestAtEnd
       let next = min(milliseconds, longest)
@@ -44,22 +44,24 @@ package final class Outbox: Sendable {
     var isOver = false
   }
 
-  /// Minimum time that the thread gets to end, however long ago its last progress was.
+  /// Minimum time for the thread to end, even if its last progress was long ago.
   private static let reactionTime = Duration.seconds(1)
 
-  /// Wakes the thread if there is new work or the phase changes.
+  /// The event that wakes the thread for new work or a change of phase.
   package let wake: WakeEvent
   private let interrupt: @Sendable () -> Void
   private let state = Mutex(State())
   private let waiters = Waiters()
 
-  /// - Parameter interrupt: interrupts a delivery that blocks. Called when the outbox is abandoned, on any
-  ///   thread.
+  /// Creates an outbox. `start` starts its thread.
+  ///
+  /// - Parameter interrupt: interrupts a blocked delivery. It is called on any thread when the outbox is
+  ///   abandoned.
   package init(_ wake: WakeEvent, interrupt: @escaping @Sendable () -> Void = {}) {
     (self.wake, self.interrupt) = (wake, interrupt)
   }
 
-  /// Starts the thread. It has a low priority, because a recording has precedence.
+  /// Starts the thread. The thread has a low priority, because a recording has precedence.
   package func start(named name: String, _ run: @escaping @Sendable () -> Void) throws(SystemError) {
     try SystemThread.start(named: name, as: .patient) { [self] in
       run()
@@ -82,7 +84,7 @@ package final class Outbox: Sendable {
     }
   }
 
-  /// Records that the destination accepts work, or that the thread is not blocked. Extends the time limit of
+  /// Records progress: the destination accepts work, or the thread is not blocked. Extends the time limit of
   /// `finish`.
   package func noteProgress() {
     let now = SystemClock.monotonic()
@@ -91,13 +93,13 @@ package final class Outbox: Sendable {
 
   // MARK: The end
 
-  /// Marks the end of the work.
+  /// Marks the end of the work: no further work will be added.
   package func end() {
     state.withLock { if $0.phase == .open { $0.phase = .ending } }
     wake.interrupt()
   }
 
-  /// Ends the thread as soon as possible. Does nothing if it has ended.
+  /// Ends the thread as soon as possible. Does nothing if the thread has ended.
   package func abandon() {
     let isOver = state.withLock { state in
       state.phase = .abandoned
@@ -109,7 +111,7 @@ package final class Outbox: Sendable {
   }
 
   /// Marks the end of the work and waits until the thread ends. If the task is cancelled, or the time limit
-  /// is reached, the outbox is abandoned.
+  /// is reached, the call abandons the outbox.
   ///
   /// - Parameter patience: time limit without progress.
   package func finish(within patience: Duration) async {
@@ -122,8 +124,8 @@ package final class Outbox: Sendable {
     abandon()
   }
 
-  /// Waits until the thread ends or the time limit is reached, even if the task is cancelled. A thread that is
-  /// blocked is left running.
+  /// Waits until the thread ends or the time limit is reached, even if the task is cancelled. A blocked
+  /// thread continues to run.
   ///
   /// - Parameter patience: time limit since the last progress, or since this call if there was no progress.
   package func wait(within patience: Duration) async {

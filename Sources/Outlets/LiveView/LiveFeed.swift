@@ -12,7 +12,7 @@ import Synchronization
 /// The state of one device's recording, for the live view.
 ///
 /// The thread that writes the files adds the rows, and the recording adds its counters. The receive thread
-/// does not access it. A feed exists only if the live view is shown.
+/// does not access the feed. A feed exists only if the live view is shown.
 package final class LiveFeed: RecordingWatcher {
   /// Capacity of the queue of ticks for the view: ten seconds of the fastest ring.
   private static let tickCapacity = 1 << 13
@@ -92,12 +92,12 @@ package final class LiveFeed: RecordingWatcher {
 
   // MARK: The view
 
-  /// Returns the time since the first stream started; `nil` if none has started.
+  /// Returns the time since the first stream started; `nil` if no stream has started.
   package func elapsed(at now: MonotonicTime) -> Duration? {
     state.withLock { $0.begunAt.map { $0.duration(to: now) } }
   }
 
-  /// Returns the session's state, read on the event loop.
+  /// Reads the session's state on the event loop and returns it.
   package func standing() async -> LiveStanding {
     guard let session = state.withLock({ $0.session }) else { return LiveStanding() }
     return await session.standing
@@ -175,7 +175,7 @@ extension DeviceSession {
     }
   }
 
-  /// Returns the state of a lost link; `nil` before the first stream.
+  /// Returns the state of a lost link; `nil` if no stream has started yet.
   private func lost(_ attempt: Int, pause: Int?) -> LiveLinkState? {
     guard hasStreamed, let gap = gaps.last else { return nil }
     let nanoseconds = (adapter.loop.clock.now() - gap.lostAt).nanoseconds
@@ -205,8 +205,8 @@ extension LiveLink {
   }
 }
 
-/// Live pulse from a ring's light, computed as in `ringtap analyse`. Use it only on the thread that displays
-/// it.
+/// Live pulse from a ring's light, computed as in `ringtap analyse`. Use an instance only on the thread that
+/// displays the pulse.
 package struct LivePulse: Sendable {
   private var meter: PulseRateMeter?
   package private(set) var reading: LivePulseReading?

@@ -1,11 +1,10 @@
 /// Encodes the bytes that draw the live view on a terminal, below the previous output.
 ///
 /// Between frames the terminal is in its normal state, with some lines added: no alternate screen, no special
-/// mode, and the cursor visible after the last line. The terminal therefore stays usable even if the process
-/// is killed with `kill -9`.
+/// mode, and the cursor visible after the last line. The terminal therefore stays usable after `kill -9`.
 package struct LiveFrames: Sendable {
   package let isColored: Bool
-  /// Lines on the screen; the cursor is after the last one.
+  /// Lines on the screen; the cursor is after the last line.
   private var shown: [LiveLine] = []
   private var columns = 0
   private var rows = 0
@@ -29,7 +28,7 @@ package struct LiveFrames: Sendable {
     var text = Self.begin + top(before)
     for (place, line) in lines.enumerated() {
       let isLast = place == lines.count - 1
-      // The cursor stays after the last line, where the terminal echoes typed keys.
+      // The last line is redrawn, because typed keys are echoed after it.
       if isNew || isLast || shown[place] != line {
         if isLast, before > lines.count { text += Self.eraseBelow }
         text += octets(line)
@@ -49,18 +48,18 @@ package struct LiveFrames: Sendable {
     return lines.isEmpty ? above : above + draw(lines, columns: columns, rows: rows)
   }
 
-  /// Erases the view. The cursor returns to where the view began.
+  /// Erases the view. The cursor returns to the start of the view.
   package mutating func erase() -> [UInt8] { Array(clear().utf8) }
 
-  /// Leaves the view on the screen and continues below it, because another program may have written to the
-  /// terminal.
+  /// Leaves the view on the screen and continues below the view, because another program may have written to
+  /// the terminal.
   package mutating func leave() -> [UInt8] {
     guard !shown.isEmpty else { return [] }
     shown = []
     return Array("\r\n".utf8)
   }
 
-  /// Erases line by line: some terminals move an erased screen to the scrollback.
+  /// Erases single lines, because some terminals move an erased screen to the scrollback.
   private mutating func clear() -> String {
     guard !shown.isEmpty else { return "" }
     let height = height(columns)
@@ -69,8 +68,8 @@ package struct LiveFrames: Sendable {
     return top(height) + lines + top(height)
   }
 
-  /// Returns the number of screen lines that the view occupies. If the terminal has become narrower, lines
-  /// that are now too long are wrapped.
+  /// Returns the number of screen lines that the view occupies. If the terminal has become narrower, the
+  /// terminal wraps lines that are too long.
   private func height(_ columns: Int) -> Int {
     shown.reduce(0) { $0 + max(1, ($1.width + columns - 1) / max(1, columns)) }
   }

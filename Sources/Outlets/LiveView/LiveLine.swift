@@ -51,10 +51,10 @@ package struct LiveLine: Hashable, Sendable {
     if column > width { append(String(repeating: " ", count: column - width)) }
   }
 
-  /// Joins parts, the most important first. Omits parts that do not fit.
+  /// Joins parts into a line, the most important part first. Omits parts that do not fit.
   ///
   /// - Parameters:
-  ///   - trailing: the part at the right end. It has priority over all other parts.
+  ///   - trailing: the part at the right end, which has priority over all other parts.
   static func fitting(
     _ parts: [LiveLine], trailing: LiveLine = LiveLine(), width: Int, _ characters: LiveCharacters
   ) -> LiveLine {
@@ -82,8 +82,8 @@ package struct LiveLine: Hashable, Sendable {
 package enum LiveCharacters: Hashable, Sendable {
   case unicode, ascii
 
-  /// Chooses the character set from the first non-empty one of `LC_ALL`, `LC_CTYPE` and `LANG`. The font of
-  /// the Linux console has no Braille characters.
+  /// Chooses the character set from the locale variables `LC_ALL`, `LC_CTYPE` and `LANG`; the first non-empty
+  /// variable counts. The font of the Linux console has no Braille characters.
   package init(locale names: [String?], terminal: String?) {
     let locale = names.compactMap(\.self).first { !$0.isEmpty } ?? ""
     let part = locale.split(separator: "@").first?.split(separator: ".").dropFirst().first ?? ""
@@ -111,8 +111,8 @@ package enum LiveCharacters: Hashable, Sendable {
 
 /// Text for one line of a terminal.
 enum LiveText {
-  /// Returns text from a device without unsafe characters: control sequences, changes of the writing
-  /// direction, and characters that combine with their neighbours are replaced.
+  /// Returns text from a device without unsafe characters. Replaces control sequences, changes of the writing
+  /// direction, and characters that combine with their neighbours.
   static func safe(_ text: String, _ characters: LiveCharacters) -> String {
     var safe = String.UnicodeScalarView()
     for scalar in text.unicodeScalars {
@@ -125,7 +125,7 @@ enum LiveText {
     return String(safe)
   }
 
-  /// Whether a character is safe. The width of unassigned and private-use characters is unknown.
+  /// Returns whether a character is safe. The width of unassigned and private-use characters is unknown.
   private static func isSafe(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.properties.generalCategory {
     case .privateUse, .unassigned: false
@@ -158,7 +158,8 @@ enum LiveText {
     }
   }
 
-  /// Whether the character is in a block of wide characters. Unicode Standard Annex 11, EastAsianWidth.txt.
+  /// Returns whether the character is in a block of wide characters. Unicode Standard Annex 11,
+  /// EastAsianWidth.txt.
   private static func isWide(_ value: UInt32) -> Bool {
     switch value {
     case 0x1100...0x115F, 0x2E80...0x303E, 0x3041...0xA4CF, 0xA960...0xA97C, 0xAC00...0xD7A3, 0xF900...0xFAFF,

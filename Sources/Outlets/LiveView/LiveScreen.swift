@@ -1,6 +1,6 @@
 import Recording
 
-/// Layout of the live view. Converts the state into lines for the terminal's size.
+/// Lays out the live view: converts the state into lines for the terminal's size.
 ///
 /// Lines are at most as long as the terminal is wide. The view is one line lower than the terminal, so that
 /// the last message stays visible. On a small terminal, less important parts are omitted.
@@ -11,7 +11,7 @@ package struct LiveScreen: Sendable {
 
   /// Minimum width, in cells, of a wave beside its figures.
   private static let leastWave = 6
-  /// Cells kept free after the last line, where the cursor is. Echoed keys such as `^C` must not wrap.
+  /// Number of free cells after the last line, at the cursor, so that echoed keys such as `^C` do not wrap.
   private static let reserve = 4
 
   package init(columns: Int, rows: Int, _ characters: LiveCharacters) {
@@ -80,8 +80,8 @@ package struct LiveScreen: Sendable {
   /// Distributes lines among the waves.
   ///
   /// - Parameter spare: number of lines available for `count` lines of figures and their waves.
-  /// - Returns: the height of each wave, which is 0 if no wave fits below its figures, and whether there is
-  ///   space for two rules. The first waves get one of the remaining lines each.
+  /// - Returns: the height of each wave, and whether there is space for two rules. The height is 0 if no wave
+  ///   fits below its figures. The first waves are one line higher if lines remain.
   private func heights(_ count: Int, spare: Int) -> (waves: [Int], space: Bool) {
     guard count > 0 else { return ([], false) }
     let rest = spare - count
@@ -156,6 +156,6 @@ struct StreamColumns {
 }
 
 extension LiveDevice {
-  /// The stream to show if only one fits: the pulse light, or else the first stream.
+  /// The stream to show if there is space for only one: the light (`ppg`), otherwise the first stream.
   var main: LiveStream? { streams.first { $0.name == "ppg" } ?? streams.first }
 }

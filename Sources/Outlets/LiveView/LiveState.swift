@@ -11,8 +11,9 @@ package struct LiveState: Sendable {
   package var devices: [LiveDevice] = []
   /// Seconds since the first stream started.
   package var elapsed: Int?
-  /// Requested duration in seconds, and requested number of samples per device; `nil` for no limit.
+  /// Requested duration in seconds; `nil` for no limit.
   package var duration: Int?
+  /// Requested number of samples per device; `nil` for no limit.
   package var count: Int?
   /// Directory of the recording.
   package var directory = ""
@@ -35,13 +36,14 @@ package struct LiveDevice: Sendable {
   package var battery: Int?
   package var streams: [LiveStream] = []
   package var pulse: LivePulseReading?
-  /// 99th percentile of the delay of timestamps relative to the sensor's clock, in nanoseconds.
+  /// 99th percentile of the timestamps' delay relative to the sensor's clock, in nanoseconds.
   package var jitter: Double?
   package var counts = ReceiveCounts()
-  /// Number of ticks that never arrived, according to the sensor's clock. They were not lost in this process.
+  /// Number of ticks that never arrived, according to the sensor's clock. This process did not lose these
+  /// ticks.
   package var missingTicks = 0
   package var gaps = 0
-  /// Why the last link was lost.
+  /// The reason for the last lost link.
   package var lastGap: String?
   /// Size of the device's files in bytes.
   package var byteCount = 0
@@ -50,11 +52,11 @@ package struct LiveDevice: Sendable {
 }
 
 package enum LiveLinkState: Hashable, Sendable {
-  /// Connecting has not been attempted yet.
+  /// The first attempt to connect has not started.
   case waiting
   case connecting, discovering, streaming
-  /// The link was lost `seconds` ago for this reason. Reconnection attempt number `attempt` is in progress,
-  /// or starts in `pause` seconds.
+  /// The link was lost `seconds` ago for the given reason. Reconnection attempt number `attempt` is in
+  /// progress, or starts in `pause` seconds.
   case lost(seconds: Int, reason: String, attempt: Int, pause: Int?)
   case closed
 }
@@ -77,7 +79,7 @@ package struct LiveStream: Sendable {
   /// Number of rows.
   package var count = 0
   package var rate: Double?
-  /// Last value of the displayed column; `nil` if the last row has no value in it.
+  /// Last value of the displayed column; `nil` if this column is empty in the last row.
   package var last: Double?
   package var decimals = 0
   /// Time since the last row, in nanoseconds; `nil` before the first row.
@@ -101,7 +103,7 @@ package struct LiveStream: Sendable {
 package enum LivePulseReading: Hashable, Sendable {
   /// The first window has not ended yet.
   case waiting
-  /// The pulse cannot be computed from this signal.
+  /// The pulse cannot be computed from this signal, for the given reason.
   case refused(String)
   case window(PulseRateWindow)
 }

@@ -1,36 +1,37 @@
 import ColmiRing
 import Recording
 
-/// State of one recorded table for the live view. Uses fixed memory.
+/// State of one recorded table for the live view, in fixed memory.
 struct LiveTable: Sendable {
   private static let columnSeconds: [Double] = [
     0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000,
   ]
   /// Minimum number of samples per wave column.
   private static let samplesEach = 0.85
-  /// Fraction of an arrival's delay by which the waveform's clock is adjusted, and the delay in nanoseconds
-  /// at which the clock restarts.
+  /// Fraction of an arrival's delay by which the waveform's clock is adjusted.
   private static let pull = 0.05
+  /// Delay in nanoseconds at which the waveform's clock restarts.
   private static let longestLateness = 500_000_000.0
-  /// Pauses shorter than this, in nanoseconds, do not shift the waveform, because the recording delivers rows
+  /// Maximum duration in nanoseconds of a pause that does not shift the waveform: the recording delivers rows
   /// only a few times per second.
   private static let patience: Int64 = 1_500_000_000
-  /// Capacity for rows whose time on a ring's clock is not known yet. Larger than the ring's delay.
+  /// Capacity for rows without a time on a ring's clock. It exceeds the number of rows that arrive before
+  /// their time is known.
   private static let waitingCapacity = 4096
 
   private var stream: LiveStream
   private var columns: [RecordedColumn] = []
   private var row = WordRow([], wordCapacity: 0)
-  /// Columns that form the displayed value.
+  /// Indexes of the columns that form the displayed value.
   private var shown: [Int] = []
-  /// Column with the time for the waveform.
+  /// Index of the column with the time for the waveform.
   private var timeColumn = 0
   private var rate = LiveRate()
   private var trace = LiveTrace()
   /// Time of the last row on the waveform's clock, in nanoseconds.
   private var lastTime: Int64?
-  /// Whether rows get their time from a ring's clock a few seconds after they arrived. Until then they are
-  /// shown evenly spaced.
+  /// Whether rows get their time from a ring's clock, a few seconds after arrival. Rows without a time are
+  /// drawn evenly spaced.
   private let isPlacedLater: Bool
   private var waiting = LiveRowQueue()
   /// Time of the last row on this machine's clock, in nanoseconds.
@@ -59,8 +60,8 @@ struct LiveTable: Sendable {
     }
   }
 
-  /// Chooses the displayed columns: the three axes of an acceleration; else the first number with a unit;
-  /// else the first number.
+  /// Returns the displayed columns: the three axes of an acceleration, otherwise the first number with a
+  /// unit, otherwise the first number.
   private static func choose(_ columns: [RecordedColumn]) -> [Int] {
     let numbers = columns.indices.filter { place in
       if case .word = columns[place].kind { false } else { columns[place].unit != "ns" }
@@ -116,7 +117,8 @@ struct LiveTable: Sendable {
     }
   }
 
-  /// Returns an evenly spaced time for a sample. Samples arrive in bursts, one for each connection event.
+  /// Returns an evenly spaced time for a sample. Samples arrive in bursts, one burst for each connection
+  /// event.
   ///
   /// - Parameters:
   ///   - last: time of the previous sample; `nil` for the first sample.
@@ -185,7 +187,7 @@ struct LiveTable: Sendable {
   }
 }
 
-/// Queue of rows in order of arrival. Allocates only when capacity is reserved.
+/// Queue of rows in order of arrival. The queue allocates only when capacity is reserved.
 struct LiveRowQueue: Sendable {
   struct Row: Sendable {
     /// Timestamp in nanoseconds since the Unix epoch.
@@ -218,16 +220,17 @@ struct LiveRowQueue: Sendable {
   }
 }
 
-/// Sample rate during the last seconds, measured by arrival times. Uses fixed memory.
+/// Sample rate during the last seconds, measured by arrival times in fixed memory.
 struct LiveRate: Sendable {
   /// Length of the window, in seconds.
   static let seconds: Int64 = 10
-  /// A pause longer than both limits, in periods and in nanoseconds, is an interruption. Samples before it
-  /// are ignored.
+  /// Maximum pause in sample periods. A pause that exceeds both limits is an interruption, and earlier
+  /// samples are ignored.
   private static let longestPeriods = 3.0
+  /// Maximum pause in nanoseconds.
   private static let longestPause: Int64 = 1_500_000_000
 
-  /// The first arrival within a second.
+  /// The first arrival within one second.
   private struct Mark {
     var second: Int64 = .min
     var time: Int64 = 0

@@ -1,13 +1,15 @@
-/// Minimum and maximum of some samples, and their first and last sample, which connect a trace to its
-/// neighbours.
+/// Minimum and maximum of some samples. The first and the last sample connect the trace to neighbouring
+/// columns.
 package struct LiveExtremes: Hashable, Sendable {
   package var low: Float
   package var high: Float
   package var first: Float
   package var last: Float
 
+  /// Creates extremes.
+  ///
   /// - Parameters:
-  ///   - first, last: `nil` for `low` and `high`.
+  ///   - first, last: the first and last sample; `nil` for `low` and `high`.
   package init(_ low: Float, _ high: Float, first: Float? = nil, last: Float? = nil) {
     (self.low, self.high) = (low, high)
     (self.first, self.last) = (first ?? low, last ?? high)
@@ -22,8 +24,8 @@ package struct LiveExtremes: Hashable, Sendable {
   }
 }
 
-/// The latest samples of a stream for a waveform, in fixed memory. For each time slot, only the first,
-/// minimum, maximum and last sample are kept.
+/// The latest samples of a stream for a waveform, in fixed memory. Each time slot keeps only its first,
+/// minimum, maximum and last sample.
 struct LiveTrace: Sendable {
   /// Length of a time slot, and of the shortest waveform column.
   static let slotNanoseconds: Int64 = 50_000_000
@@ -66,7 +68,7 @@ struct LiveTrace: Sendable {
   /// - Parameters:
   ///   - slotsEach: length of a column in slots.
   ///   - end: a time within the last column, in nanoseconds.
-  ///   - newer: further samples, later than those that were added.
+  ///   - newer: further samples, later than all added samples.
   func columns(
     _ count: Int, slotsEach: Int64, until end: Int64, _ newer: [(time: Int64, value: Float)] = []
   ) -> [LiveExtremes?] {
@@ -76,7 +78,7 @@ struct LiveTrace: Sendable {
     for step in 0..<slots.count {
       let slot = slots[(newest - step + slots.count) % slots.count]
       let back = last - Self.column(slot.number, slotsEach)
-      // Older slots date from before the clock was set back.
+      // Older slots are from before the clock was set back.
       guard slot.number < before, back < count else { break }
       before = slot.number
       guard back >= 0 else { continue }

@@ -39,7 +39,7 @@ enum LiveWave {
     return ValueAxis(series, ValueAxis.Rule(unit: unit)).map { $0.low...$0.high }
   }
 
-  /// Two columns are connected across at most this many empty columns.
+  /// Maximum number of empty columns between two columns that are connected.
   private static let joinedGap = 5
   private static let settlingSeconds = 1.0
 
@@ -82,8 +82,8 @@ enum LiveWave {
     return levels
   }
 
-  /// Connects a column to a later one. At each step, each of the two columns gets the nearer half of the
-  /// line.
+  /// Connects a column to a later column. At each step between neighbouring columns, each gets the nearer
+  /// half of the line.
   private static func join(
     _ start: (place: Int, level: Int), _ end: (place: Int, level: Int), _ levels: inout [ClosedRange<Int>?]
   ) {

@@ -30,7 +30,7 @@ struct LiveWords {
     [LiveLine(counted(count, "device"), .title), LiveLine(radio, .faint)]
   }
 
-  /// Elapsed time, such as `1:12, 8:48 left` or `1:12, 1800 of 3000`.
+  /// Returns the elapsed time, such as `1:12, 8:48 left` or `1:12, 1800 of 3000`.
   func time(_ state: LiveState, _ samples: Int) -> LiveLine {
     guard let elapsed = state.elapsed else { return LiveLine() }
     var line = LiveLine(Self.time(elapsed), .title)
@@ -82,7 +82,7 @@ struct LiveWords {
 
   // MARK: Streams
 
-  /// Name, rate, count and last value.
+  /// Returns name, rate, count and last value of a stream.
   func figures(_ stream: LiveStream, _ columns: StreamColumns) -> [LiveLine] {
     var name = LiveLine(stream.name, .label)
     name.pad(to: columns.name)
@@ -100,7 +100,7 @@ struct LiveWords {
     return NumberText.fixed(last, stream.decimals) + (unit.isEmpty ? "" : " " + unit)
   }
 
-  /// The range and duration of the wave, such as `512.0 to 530.5, 15 s`.
+  /// Returns the range and duration of the wave, such as `512.0 to 530.5, 15 s`.
   func scale(_ stream: LiveStream, shown: Int) -> LiveLine {
     let shown = Array(stream.wave.suffix(shown))
     guard let range = stream.range(shown) else { return LiveLine() }
@@ -110,7 +110,7 @@ struct LiveWords {
       "\(text(range.lowerBound)) to \(text(range.upperBound)), \(number(seconds, 0)) s", .faint)
   }
 
-  /// The line about one device of a group.
+  /// Returns the line about one device of a group.
   func member(_ device: LiveDevice) -> [LiveLine] {
     let name = device.name.map { LiveText.safe($0, characters) } ?? ""
     var parts = [LiveLine(name.isEmpty ? device.address : name, .title), state(device.state)]
@@ -136,7 +136,7 @@ struct LiveWords {
 
   func losses(_ device: LiveDevice) -> [LiveLine] {
     let counts = device.counts
-    // Samples that the sensor itself failed to deliver cannot be counted here.
+    // Samples that the sensor itself failed to send are not counted here.
     var lost = LiveLine(counts.lost > 0 ? "\(counts.lost) lost" : "0 dropped", counts.lost > 0 ? .bad : .good)
     lost.append(" of \(counts.received + counts.kernelQueueDrops)")
     let places = [
@@ -158,7 +158,7 @@ struct LiveWords {
     return LiveLine("\(counted(device.gaps, "gap"))\(last)", .doubtful)
   }
 
-  /// Size and directory, such as `1.2 MB in walk`. Leaves space for the hint after it.
+  /// Returns size and directory, such as `1.2 MB in walk`. Leaves space for the hint at the end of the line.
   func files(_ state: LiveState, _ byteCount: Int, width: Int) -> LiveLine {
     var line = LiveLine(Self.bytes(byteCount))
     let room = width - line.width - 4 - 2 - hint(state).width

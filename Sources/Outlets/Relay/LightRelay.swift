@@ -4,8 +4,8 @@ import ColmiRing
 import Physiology
 package import SensorSessions
 
-/// Heart rate from a ring's raw light, computed as in `ringtap analyse`. Sends one rate every two seconds if
-/// its quality is sufficient.
+/// Computes the heart rate from a ring's raw light, as in `ringtap analyse`. Sends a rate every two seconds
+/// if the quality of the rate is sufficient.
 ///
 /// The relayed sensor supports the contact feature. A pulse means contact. Constant, jumping or missing light
 /// means no contact. If there is light but no reliable pulse, nothing is sent.
@@ -19,6 +19,8 @@ package struct LightRelay: RelaySource {
   package private(set) var silences = 0
   package private(set) var refusal: String?
 
+  /// Creates a relay.
+  ///
   /// - Parameter leastQuality: minimum quality of a pulse to send, 0 … 1.
   package init(leastQuality: Double = Self.leastQuality) { self.leastQuality = leastQuality }
 
@@ -72,9 +74,9 @@ package struct LightRelay: RelaySource {
   }
 }
 
-/// Kernel timestamps of the latest ticks, with their times on the sensor's clock. Uses fixed memory.
+/// Kernel timestamps of the latest ticks, with their times on the sensor's clock, in fixed memory.
 private struct LightStamps: Sendable {
-  /// Capacity in ticks. Covers more than the meter's delay at 200 ticks per second.
+  /// Capacity in ticks. The capacity exceeds the meter's delay at 200 ticks per second.
   private static let capacity = 1 << 12
 
   private var ticks: [(fitted: Int64, stamp: Int64)] = []

@@ -9,17 +9,17 @@ package import SensorSessions
 
 /// Relays a sensor as a local peripheral with a standard service.
 ///
-/// The relay keeps the sensor connected, as other commands do, and also records it if requested. Centrals
-/// discover the peripheral, connect and subscribe. Neither side waits for the other: values are dropped while
-/// no central is subscribed.
+/// The relay keeps the sensor connected, as other commands do, and records the sensor if requested. Centrals
+/// discover the peripheral, connect and subscribe. The sensor does not wait for centrals: values are dropped
+/// while no central is subscribed.
 package struct Relay<Source: RelaySource>: Sendable {
   package let kind: SensorKind<Source.Sample>
   package let source: Source
-  /// The sensor, and how to connect to it.
+  /// The sensor, and the parameters for connecting to it.
   package var plan: DeviceSession.Plan
   /// The adapter that connects to the sensor.
   package var adapter: any Adapter
-  /// The adapter that advertises. It may be the same adapter.
+  /// The adapter that advertises. It may also be the adapter that connects to the sensor.
   package var advertiser: any AdvertisingAdapter
   /// Advertised name.
   package var name: String
@@ -32,7 +32,7 @@ package struct Relay<Source: RelaySource>: Sendable {
   package var recording: SensorRecording?
   /// Whether the sensor is a replayed log with old timestamps.
   package var isReplay = false
-  /// How long an interrupted relay waits for the sensor to stop.
+  /// Time limit for stopping the sensor after an interruption.
   package var patience = Duration.milliseconds(600)
 
   package init(
@@ -55,7 +55,7 @@ package struct Relay<Source: RelaySource>: Sendable {
     case reader
   }
 
-  /// How the sensor's side ended.
+  /// The reason for the end of the sensor's side.
   private struct SensorEnd: Sendable {
     var failure: HostError?
     var recording: SensorRecording.Result?
@@ -63,8 +63,8 @@ package struct Relay<Source: RelaySource>: Sendable {
     var lost = 0
   }
 
-  /// Relays until the duration ends, the task is cancelled, or one side fails. Then stops the sensor, stops
-  /// advertising, and disconnects.
+  /// Relays until the duration ends, the task is cancelled, or one side fails. At the end, stops the sensor,
+  /// stops advertising, and disconnects.
   ///
   /// - Parameter follow: called with the events in order, but never on a receive thread.
   /// - Throws: an error that prevented the start, or an error thrown by `follow`. An error that ended a
@@ -99,7 +99,7 @@ package struct Relay<Source: RelaySource>: Sendable {
       end.set(.interrupted)
       _ = adapter.loop.after(patience) { await session.cut() }
     }
-    // End the session in every case, because the sensor must be stopped.
+    // End the session in every case to stop the sensor.
     running.cancel()
     let sensor = await running.value
     hub.finish()
@@ -196,7 +196,7 @@ package struct Relay<Source: RelaySource>: Sendable {
         end.set(.advertiser)
       }
       _ = await end.value(ifCancelled: .interrupted)
-      // The relay has ended, so end the sensor's side too.
+      // The relay has ended, so end the sensor's side.
       running.cancel()
       return await server.statistics
     }
@@ -211,11 +211,11 @@ package struct Relay<Source: RelaySource>: Sendable {
 package struct RelayOutcome: Sendable {
   /// Number of values that the sensor sent.
   package var values = 0
-  /// Number of times that no value was good enough to be sent.
+  /// Number of times that no value was sent because its quality was too low.
   package var silences = 0
   /// Number of values dropped because a central was too slow, for all centrals together.
   package var dropped = 0
-  /// Number of malformed samples: shorter than their contents require.
+  /// Number of malformed samples, which are shorter than their contents require.
   package var malformed = 0
   /// Number of samples that were received but lost in this process before they were relayed.
   package var lost = 0
@@ -243,11 +243,11 @@ extension SensorFacts {
 
 /// Histograms of the age of values when they are sent. Uses bounded memory.
 package struct RelayDelays: Sendable {
-  /// Delay of the estimator: from the newest sample on which a value is based to the sample at which the
-  /// value was computed, by their kernel timestamps.
+  /// Delay of the estimator: the time between the kernel timestamps of the newest sample on which a value is
+  /// based and the sample at which the value was computed.
   package private(set) var estimator = LogLinearHistogram()
-  /// Delay from the end of the estimator's delay until the value is in the queue of a central's link. Counted
-  /// for each central.
+  /// Delay from the sample at which the value was computed until the value is in the queue of a central's
+  /// link, counted for each central.
   package private(set) var transport = LogLinearHistogram()
   /// Sum of both delays.
   package private(set) var total = LogLinearHistogram()

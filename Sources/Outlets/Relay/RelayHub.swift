@@ -10,15 +10,15 @@ import Synchronization
 /// Distributes the values of a sensor to the centrals of a local peripheral.
 ///
 /// Each central has a short queue and its own task. If a central is slow, its oldest values are dropped and
-/// counted; neither the sensor nor the other centrals are delayed. The actor runs on the event loop of the
-/// advertising adapter.
+/// counted. A slow central delays neither the sensor nor other centrals. The actor runs on the event loop of
+/// the advertising adapter.
 package actor RelayHub {
   /// Events of a relay.
   package enum Event: Sendable {
     /// The peripheral is advertising and accepts centrals.
     case ready(RelayedService)
     case value(RelayedValue)
-    /// An event of a central, with the attributes that its handles refer to.
+    /// An event of a central, with the attributes to which the handles in the event refer.
     case central(GATTServerEvent, [GATTServerDatabase.Attribute])
     /// The link to the sensor was lost or restored.
     case gap(SessionGap, GapChange)
@@ -32,12 +32,12 @@ package actor RelayHub {
 
   package nonisolated let loop: EventLoop
   package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
-  /// Events for a single consumer, ended by `finish`. If the consumer is slow, the oldest events are dropped.
+  /// Events for a single consumer, ended by `finish`. The oldest events are dropped if the consumer is slow.
   package nonisolated let events: AsyncStream<Event>
   private nonisolated let emitter: AsyncStream<Event>.Continuation
   /// Values added by other threads.
   private nonisolated let arriving = Mutex<[Arrival]>([])
-  /// Whether timestamps come from a log. If so, a value's delay is counted from its arrival here.
+  /// Whether timestamps come from a log. If so, the delay of a value starts with its arrival at the hub.
   private let isReplay: Bool
 
   private struct Arrival: Sendable {
@@ -192,7 +192,7 @@ package actor RelayHub {
         let way = (loop.clock.monotonic() - arrival.at).nanoseconds
         delays.add(arrival.value, transport: arrival.age + way)
       } catch {
-        // The central has disconnected or unsubscribed. An event reports this.
+        // An event reports that the central has disconnected or unsubscribed.
       }
     }
   }

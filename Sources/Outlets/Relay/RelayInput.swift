@@ -7,22 +7,24 @@ import Recording
 import SensorSessions
 import Synchronization
 
-/// The sensor's side of a relay. May be used on any thread.
+/// The sensor's side of a relay. Any thread may use it.
 final class RelayInput<Source: RelaySource>: Sendable {
-  /// How long to wait for the facts that the sensor reports about itself. After that, the relay starts
-  /// without them.
+  /// Time to wait for the sensor's facts about itself. After this time, the relay starts without the facts.
   private static var introductionPatience: Duration { .seconds(3) }
 
   let hub: RelayHub
   private let clock: LoopClock
   private let source: Mutex<Source>
-  /// Set to `true` when the stream starts for the first time, and to `false` if it will never start.
+  /// A flag that becomes `true` when the stream starts for the first time, or `false` if the stream will
+  /// never start.
   let started = OneShot<Bool>()
   private let learned = OneShot<SensorFacts>()
   private let gapCount = Atomic<Int>(0)
 
   private let refused: @Sendable (String) -> Void
 
+  /// Creates the sensor's side of a relay.
+  ///
   /// - Parameter refused: called if the sensor's data cannot be used.
   init(
     _ source: Source, _ hub: RelayHub, _ clock: LoopClock, refused: @escaping @Sendable (String) -> Void
@@ -52,7 +54,7 @@ final class RelayInput<Source: RelaySource>: Sendable {
     if let battery = facts.battery { hub.offer(RelayedValue(.battery(battery), at: clock.now())) }
   }
 
-  /// Waits for the facts that the sensor reports about itself. Returns empty facts after a timeout.
+  /// Waits for the facts that the sensor reports about itself. Returns no facts after a timeout.
   func facts(on loop: EventLoop) async -> SensorFacts {
     let limit = loop.after(Self.introductionPatience) { [learned] in learned.set(SensorFacts()) }
     defer { limit.cancel() }
@@ -65,7 +67,7 @@ final class RelayInput<Source: RelaySource>: Sendable {
 
 /// Relays the samples of a recording, on the thread that writes its files.
 final class RelayTap<Source: RelaySource>: RecordingWatcher {
-  /// How long samples gather, in milliseconds. The same as for other live outputs.
+  /// Time in milliseconds for which samples gather, as for other live outputs.
   private static var gatherTime: Int { 20 }
 
   private let input: RelayInput<Source>

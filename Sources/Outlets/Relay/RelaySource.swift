@@ -12,13 +12,14 @@ package protocol RelaySource: Sendable {
   ///
   /// - Parameter give: called with each value that the sample completes.
   mutating func take(_ sample: Sample, _ give: (RelayedValue) -> Void)
-  /// Handles a lost link. Samples from before the loss must not affect values of the next link.
+  /// Handles a lost link. Samples received before the loss must not affect values of the next link.
   ///
   /// - Returns: a value for the centrals; `nil` if the service cannot express the loss.
   mutating func lost(at time: ReceiveTime) -> RelayedValue?
-  /// Number of times that no value was good enough to be sent.
+  /// Number of times that no value was sent because its quality was too low.
   var silences: Int { get }
-  /// Why this sensor's data cannot be used; `nil` if it can be used, or if that is not known yet.
+  /// The reason for which the sensor's data cannot be used; `nil` if the data can be used, or if this is not
+  /// known yet.
   var refusal: String? { get }
 }
 
@@ -28,10 +29,10 @@ extension RelaySource {
   package var refusal: String? { nil }
 }
 
-/// Relays a heart-rate sensor's measurements unchanged, except that the energy is omitted, because it is the
-/// sensor's own counter.
+/// Relays a heart-rate sensor's measurements unchanged, but without the energy, which is the sensor's own
+/// counter.
 package struct HeartRateRelay: RelaySource {
-  /// Maximum number of intervals in a value with flags and a 2-byte rate, at an MTU of 23.
+  /// Maximum number of RR intervals in a value that also has flags and a 2-byte rate, at an MTU of 23.
   private static let intervalLimit = 8
 
   private var tellsContact = false
@@ -65,16 +66,16 @@ package struct HeartRateRelay: RelaySource {
 }
 
 extension RelayedValue {
-  /// A heart rate of 0. Like the contact bit, it means that there is no skin contact. Heart Rate Service 1.0,
-  /// 3.1.1.1.2.
+  /// Returns a heart rate of 0 with the contact bit unset, which means that there is no skin contact. Heart
+  /// Rate Service 1.0, 3.1.1.1.2.
   static func noContact(at time: ReceiveTime) -> RelayedValue {
     RelayedValue(.heartRate(HeartRateMeasurement(beatsPerMinute: 0, contact: .notDetected)), at: time)
   }
 }
 
-/// Relays a thermometer's values unchanged, or a CORE sensor's core temperature. If the sensor is not worn,
-/// the value is NaN, as the service specifies. For a missing or invalid reading of a CORE sensor, nothing is
-/// sent.
+/// Relays the values of a thermometer unchanged, or the core temperature of a CORE sensor. If the sensor is
+/// not worn, the value is NaN, as the service specifies. For a missing or invalid reading of a CORE sensor,
+/// nothing is sent.
 package struct TemperatureRelay: RelaySource {
   private static let invalidLevel: UInt8 = 0
 

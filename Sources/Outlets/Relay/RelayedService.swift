@@ -4,8 +4,8 @@ package import BLEStack
 package import BLEWire
 package import SensorSessions
 
-/// The service that a relay offers: a standard service, and also Device Information and Battery if the sensor
-/// has them.
+/// The standard service that a relay offers. If the sensor has Device Information and Battery, the relay
+/// offers them too.
 package enum RelayedService: String, Hashable, Sendable {
   case heartRate, healthThermometer, cyclingSpeedAndCadence
 
@@ -52,7 +52,7 @@ package enum RelayedService: String, Hashable, Sendable {
     case .cyclingSpeedAndCadence:
       own = [
         Characteristic(.cscMeasurement, .notify),
-        // The features are set with the first measurement, which shows what the sensor measures.
+        // The first measurement sets the features, because it shows what the sensor measures.
         Characteristic(.cscFeature, .read, value: CyclingSpeedFeatures([]).octets),
       ]
       if let mounting = facts.mounting {
@@ -80,7 +80,7 @@ package enum RelayedService: String, Hashable, Sendable {
 package struct RelayedValue: Hashable, Sendable {
   package enum Measurement: Hashable, Sendable {
     case heartRate(HeartRateMeasurement)
-    /// A final result. It is sent as an indication.
+    /// A final result, which is sent as an indication.
     case temperature(TemperatureMeasurement)
     case intermediate(TemperatureMeasurement)
     case cycling(CyclingSpeed)
@@ -90,13 +90,13 @@ package struct RelayedValue: Hashable, Sendable {
   package var measurement: Measurement
   /// Kernel timestamp of the newest sample on which the value is based.
   package var measuredAt: ReceiveTime
-  /// Kernel timestamp of the sample at which the value was computed. It is later than `measuredAt` by the
+  /// Kernel timestamp of the sample at which the value was computed. The difference from `measuredAt` is the
   /// estimator's delay.
   package var knownAt: ReceiveTime
   /// Probability that the rate is correct within 5 beats per minute; only for a pulse computed from light.
   package var quality: Double?
 
-  /// Creates a value that the sensor itself sent.
+  /// Creates a value that the sensor has sent.
   package init(_ measurement: Measurement, at time: ReceiveTime) {
     self.init(measurement, measuredAt: time, knownAt: time)
   }

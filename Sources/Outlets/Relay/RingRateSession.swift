@@ -8,8 +8,8 @@ package import SensorSessions
 
 /// A session with a ring that measures the heart rate itself and reports it twice per second.
 ///
-/// While the ring searches for the pulse, which takes up to a minute, it reports nothing. It reports missing
-/// skin contact.
+/// The ring searches for the pulse for up to a minute, without reports. The ring reports missing skin
+/// contact.
 package struct RingRateSession: SensorSession {
   private let conversation: RingConversation
   private let measuring: Task<Void, Never>
@@ -73,8 +73,7 @@ package struct RingRateSession: SensorSession {
   }
 }
 
-/// Sensor kinds for which the relay requests the heart rate that the device measures, instead of its raw
-/// data.
+/// Sensor kinds for which the relay requests the device's own heart rate instead of raw data.
 package enum OwnHeartRate {
   /// COLMI rings.
   package static var ring: SensorKind<HeartRateSample> {

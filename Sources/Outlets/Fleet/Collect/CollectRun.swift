@@ -16,9 +16,9 @@ public final class CollectRun: Sendable {
     /// this collector handles all publishers.
     public var group: String?
     public var duration: Duration?
-    /// Ends the run after this many rows.
+    /// Number of rows after which the run ends; `nil` for no limit.
     public var count: Int?
-    /// Ends the run when this many sessions are complete.
+    /// Number of complete sessions after which the run ends; `nil` for no limit.
     public var sessionCount: Int?
 
     public init(_ broker: BrokerAddress, into directory: String, name: String) {
@@ -35,24 +35,25 @@ public final class CollectRun: Sendable {
     public var duplicated: Int
   }
 
-  /// Allows for the largest message, the end of a session: its document, the line before the document, and
-  /// its topic.
+  /// Maximum size of an MQTT packet. The largest message is the end of a session: a line, the document, and
+  /// the topic.
   static let packetByteCount = Limit(
     2_105_344, "bytes of a message to a collector", by: .broker,
     whenFull:
       "an MQTT 5 broker does not forward it; with 3.1.1 it is read into memory and refused",
     counted: "by the broker; with 3.1.1 a warning at the start")
 
-  /// How long the broker queues messages for a disconnected collector, in seconds: one week.
+  /// Time for which the broker queues messages for a disconnected collector, in seconds: one week.
   private static let sessionSeconds = 7 * 24 * 3600
   private static let turnMilliseconds = 200
   private static let progressPeriod = Duration.milliseconds(500)
   /// Maximum duration of a turn in milliseconds, while a publisher may be waiting for a sync, and while the
   /// last receipts are sent.
   private static let shortTurnMilliseconds = 10
-  /// Time limit for sending the last receipts, and the shorter limit after Ctrl-C. Publishers resend rows for
-  /// which they got no receipt, and the collector detects the duplicates.
+  /// Time limit for sending the last receipts. Without a receipt, a publisher resends rows, and the collector
+  /// detects the duplicates.
   private static let farewellPeriod = Duration.seconds(3)
+  /// Time limit for sending the last receipts after Ctrl-C.
   private static let shortFarewellPeriod = Duration.milliseconds(400)
   private static let unansweredLimit = Limit(
     256, "receipts of a collector that the broker has not acknowledged", by: .broker,
@@ -67,6 +68,8 @@ public final class CollectRun: Sendable {
   private let wake: WakeEvent
   private let begunAt = SystemClock.monotonic()
 
+  /// Creates a run. `run()` starts it.
+  ///
   /// - Parameters:
   ///   - plan: the broker and the directory for captures.
   ///   - note: called with a line of text when the state of the broker changes.
@@ -111,8 +114,7 @@ public final class CollectRun: Sendable {
       let ended = Result { () throws(PublishProblem) in
         try run(&collector, CollectorCommits(disk), &connections)
       }
-      // Everything that was received is written to files, even if not yet synced, because the report counts
-      // it.
+      // The report counts all received rows, so wait until they are in files, even if not yet synced.
       disk.waitForWrites()
       do throws(CollectProblem) { try collector.write() } catch {
         if case .system(let error) = error { throw PublishProblem.system(error) }
@@ -141,7 +143,7 @@ public final class CollectRun: Sendable {
         }
       } catch {
         if version.fallsBack(after: error, note) { continue }
-        // The first connection fails at once, so that the user sees the error. Later connections are retried.
+        // If the first connection fails, throw the error, so that the user sees it. Retry later connections.
         guard connections > 0, case .broker(let text) = error else { throw error }
         if told != text { note("\(text); waiting for it") }
         told = text
@@ -167,7 +169,7 @@ public final class CollectRun: Sendable {
     var options = MQTTClient.Options(
       client: "ringtap-collect-\(plan.name)", plan.broker, certificates: plan.certificates,
       packetByteCount: Self.packetByteCount.count, version)
-    // In a group the broker need not queue messages: the other collectors take over at once.
+    // In a group the broker need not queue messages, because another collector takes over at once.
     options.sessionSeconds = group == nil ? Self.sessionSeconds : 0
     options.will = group.map { ($0.will.topic, $0.will.octets) }
     let client = try MQTTClient(options)
@@ -245,7 +247,7 @@ public final class CollectRun: Sendable {
     }
   }
 
-  /// Carries out the group's actions.
+  /// Performs the actions that the group has returned.
   private func act(
     _ actions: CollectorGroup.Actions, _ client: MQTTClient, _ intake: Intake
   ) throws(PublishProblem) {
@@ -265,7 +267,7 @@ public final class CollectRun: Sendable {
   }
 }
 
-/// Receives messages during a turn of the connection. Used by one thread.
+/// Receives messages during a turn of the connection. Only one thread uses it.
 private final class Intake {
   var collector: Collector
   /// The collector group; `nil` if this collector handles all publishers.
@@ -274,7 +276,7 @@ private final class Intake {
   private let prefix: String
   private let isEnding: () -> Bool
   var isConnected = false
-  /// Set when a file cannot be written.
+  /// The error of a file that could not be written; `nil` if there was none.
   private(set) var problem: CollectProblem?
 
   init(
@@ -286,8 +288,8 @@ private final class Intake {
   }
 
   func take(_ topic: String, _ payload: Span<UInt8>) {
-    // Messages received from now on get no receipt, so publishers resend them. After Ctrl-C, a thousand
-    // messages may still be in flight.
+    // A message that arrives from now on gets no receipt, so its publisher resends it. After Ctrl-C, a
+    // thousand messages may still be in flight.
     guard problem == nil, !isEnding(), isOurs(topic, payload) else { return }
     do throws(CollectProblem) { try collector.take(topic, payload, SystemClock.monotonic()) } catch {
       problem = error
@@ -298,7 +300,8 @@ private final class Intake {
     }
   }
 
-  /// Whether this collector must handle the message. In a group each collector has its own publishers.
+  /// Returns whether this collector must handle the message. In a group, each collector has its own
+  /// publishers.
   private func isOurs(_ topic: String, _ payload: Span<UInt8>) -> Bool {
     guard group != nil else { return true }
     if group?.take(topic, payload) == true { return false }
@@ -327,9 +330,9 @@ public struct CollectReport: Sendable {
   public struct Session: Hashable, Sendable {
     public var publisher: String
     public var session: String
-    /// `online`, `offline`, `ended` or `unknown`.
+    /// State of the publisher: `online`, `offline`, `ended` or `unknown`.
     public var state: String
-    /// Whether all rows that the publisher had have been collected.
+    /// Whether all rows of the publisher have been collected.
     public var isComplete: Bool
     public var tables: [Table] = []
 
@@ -339,16 +342,16 @@ public struct CollectReport: Sendable {
     public var missing: Int { tables.reduce(0) { $0 + $1.missing } }
   }
 
-  /// Sessions that are still in memory. The following totals include all other sessions.
+  /// Sessions that are still in memory. The totals also include sessions that were removed from memory.
   public var sessions: [Session] = []
   public var received: Int
   public var duplicated: Int
-  /// Number of times that a session was set aside: removed from memory to make room for others. Its files
-  /// remain.
+  /// Number of times that a session was set aside, which means that it was removed from memory while its
+  /// files remain.
   public var setAside: Int
-  /// Number of rows that were missing from sessions when these were set aside.
+  /// Number of missing rows in sessions that were set aside.
   public var setAsideMissing: Int
-  /// Rejected messages: invalid messages, and messages of a publisher that exceeded its share.
+  /// Counts of rejected messages: invalid messages, and messages of a publisher that exceeded its share.
   package var refusals: Refusals
   public var connections = 0
 

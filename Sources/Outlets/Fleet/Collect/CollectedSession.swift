@@ -5,8 +5,8 @@ import JSONText
 /// A session that is being collected: its tables, the state that its publisher reported, and pending
 /// receipts.
 ///
-/// Its memory is small and independent of the amount of data: only the hashes of table headers are kept, and
-/// documents are stored in files.
+/// The memory of a session is small and independent of the amount of data: table headers are kept as hashes,
+/// and documents are stored in files.
 struct CollectedSession {
   /// Row counts of a table, from the end-of-session message.
   struct Told: Hashable, Sendable {
@@ -23,9 +23,10 @@ struct CollectedSession {
     var pause = Collector.requestPeriod
   }
 
-  /// Memory of a session without its tables, and memory of a table, in bytes. It includes dictionaries and
-  /// strings, and was measured with 5,000 sessions.
+  /// Memory of a session without its tables in bytes, including dictionaries and strings, as measured with
+  /// 5,000 sessions.
   private static let ownByteCount = 900
+  /// Memory of a table in bytes, measured likewise.
   private static let tableByteCount = 300
 
   let path: String
@@ -34,10 +35,10 @@ struct CollectedSession {
   var state: PublisherStatus.State?
   private(set) var end: [String: Told]?
   private(set) var isComplete = false
-  /// Number of times that the session became complete, and how many of these were synced. The sync renames
-  /// the document to `session.json`.
+  /// Number of times that the session became complete (`begun`), and number of these times for which a sync
+  /// has ended (`synced`). The sync renames the document to `session.json`.
   private var completions = (begun: 0, synced: 0)
-  /// Whether the session's folder has new entries that a power failure could remove.
+  /// Whether the session's folder has unsynced new entries, which a power failure could remove.
   private var hasNewNames = false
   /// Whether a receipt must be sent to the publisher.
   var isNews = false
@@ -58,9 +59,9 @@ struct CollectedSession {
     tables.keys.reduce(Self.room(of: path)) { $0 + Self.room(ofTable: $1, in: path) }
   }
 
-  /// Memory of a session without tables.
+  /// Returns the memory of a session without tables.
   static func room(of path: String) -> Room {
-    // The path, and the names of publisher and session, which are keys of dictionaries.
+    // The path, and the names of publisher and session as keys of dictionaries.
     Room(places: 1, byteCount: ownByteCount + 2 * path.utf8.count)
   }
 
@@ -68,7 +69,7 @@ struct CollectedSession {
     Room(places: 1, byteCount: tableByteCount + path.utf8.count + 4 * name.utf8.count)
   }
 
-  /// Returns the additional memory that the session needs to have these tables.
+  /// Returns the additional memory that the session needs for these tables.
   func room(with names: some Sequence<String>) -> Room {
     names.reduce(Room()) { tables[$1] == nil ? $0 + Self.room(ofTable: $1, in: path) : $0 }
   }
@@ -82,14 +83,15 @@ struct CollectedSession {
   }
 
   /// Returns the tables whose missing rows should be requested now. A publisher resends from the row in the
-  /// receipt, so all rows before it must be synced first.
+  /// receipt, so all earlier rows must be synced first.
   func holes(_ now: MonotonicTime) -> [String] {
     holes.filter { name, hole in
       hole.askAt <= now && tables[name].map { $0.synced == $0.next } == true
     }.map(\.key)
   }
 
-  /// Records that a table's missing rows were requested. The interval doubles until rows arrive.
+  /// Records a request for the missing rows of a table. The interval between requests doubles until rows
+  /// arrive.
   mutating func isAsked(_ name: String, _ now: MonotonicTime) {
     guard var hole = holes[name] else { return }
     hole.askAt = now.advanced(by: hole.pause)
@@ -100,7 +102,7 @@ struct CollectedSession {
 
   // MARK: The disk
 
-  /// Whether a power failure could lose part of the session.
+  /// Whether a power failure could lose data of the session.
   var isUnsynced: Bool {
     completions.begun > completions.synced || tables.values.contains(where: \.isUnsynced)
   }
@@ -131,12 +133,12 @@ struct CollectedSession {
     if isComplete, Files.exists(draft) { try? Files.rename(draft, to: "\(path)/session.json") }
   }
 
-  /// Rows that no sync has written yet.
+  /// Received rows that no sync has written to files yet.
   var unwritten: [CollectorSync.Write] { tables.values.compactMap(\.unwritten) }
 
-  /// Ends a sync. All rows that it started with are now on the disk.
+  /// Ends a sync. All rows of the sync are now on the disk.
   ///
-  /// - Parameter missing: files that were removed during the sync. Their rows are lost.
+  /// - Parameter missing: files that were removed during the sync, with the loss of their rows.
   mutating func endSync(_ sync: CollectorSync.Session, missing: Set<String>) {
     for (name, row) in sync.tables where !missing.contains(sync.file(name)) {
       if tables[name]?.endSync(row) == true { isNews = true }
@@ -172,7 +174,7 @@ struct CollectedSession {
     try open(batch.table, batch.header)
     guard var table = tables[batch.table] else { return }
     table.seen = max(table.seen, batch.row + batch.count)
-    // The publisher can no longer send earlier rows, or has disconnected.
+    // An offline or ended publisher cannot send earlier rows.
     let isAlone = state == .offline || state == .ended
     let first = isAlone ? batch.row : batch.from
     if table.next < first, batch.row >= first {
@@ -185,7 +187,8 @@ struct CollectedSession {
     }
     let known = min(batch.count, table.next - batch.row)
     table.counts.duplicated += known
-    // The publisher has no receipt for these rows, so send one. New rows are confirmed after their sync.
+    // The publisher lacks a receipt for these rows, so send a receipt. New rows are confirmed after their
+    // sync.
     if known == batch.count { isNews = true }
     if known < batch.count {
       table.append(batch.rows(after: known), count: batch.count - known)
@@ -223,8 +226,8 @@ struct CollectedSession {
     }
   }
 
-  /// Stores `session.json` under a temporary name. It gets its final name when the document and all rows are
-  /// on the disk.
+  /// Stores `session.json` under a temporary name. The document gets its final name when the document and all
+  /// rows are on the disk.
   private func keep(_ document: [UInt8]) throws(CollectProblem) {
     let draft = "\(path)/\(Self.documentName).new"
     do throws(SystemError) {
@@ -244,8 +247,8 @@ struct CollectedSession {
     try complete()
   }
 
-  /// Checks whether all announced rows have arrived. If they have, the next sync renames the document to
-  /// `session.json`.
+  /// Checks whether all announced rows have arrived. If all rows have arrived, the next sync renames the
+  /// document to `session.json`.
   private mutating func complete() throws(CollectProblem) {
     guard let end, !isComplete else { return }
     for (name, told) in end {

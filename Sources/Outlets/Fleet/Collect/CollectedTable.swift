@@ -2,8 +2,8 @@ package import BLELinux
 
 /// The file of a collected table, with counts of its rows, duplicates and missing rows.
 ///
-/// The number of the next row is the number of rows in the file plus the number of missing rows.
-/// `collect.json` stores the number of missing rows for this reason.
+/// `collect.json` stores the number of missing rows, because the number of the next row is the sum of the
+/// rows in the file and the missing rows.
 struct CollectedTable {
   struct Counts: Hashable, Sendable {
     /// Number of rows written by this run.
@@ -19,21 +19,22 @@ struct CollectedTable {
   private static let pieceByteCount = 1 << 16
 
   let path: String
-  /// Hash of the header. It is valid within one run only, because each process has its own hash seed. A peer
-  /// can therefore not construct a collision.
+  /// Hash of the header. The hash is valid only within one run, because each process has its own hash seed.
+  /// The seed prevents a peer from constructing a collision.
   let headerHash: Int
   /// Number of rows in the file, including those that the next sync writes.
   private(set) var rows = 0
   /// Size of the file's complete lines in bytes, including those that the next sync writes.
   private var byteCount = 0
-  /// Rows for the next sync, and rows of the sync in progress. One thread writes and syncs the rows together:
-  /// if a file system stores the new length before the data, a power failure leaves zeros.
+  /// Rows for the next sync. One thread writes and syncs the rows together: if a file system stores the new
+  /// length before the data, a power failure leaves zeros.
   private var pending: [UInt8] = []
+  /// Rows of the sync in progress.
   private var underWay: [UInt8] = []
   var counts = Counts()
-  /// Number of rows that the received messages have announced.
+  /// Number of rows that received messages have announced.
   var seen = 0
-  /// Number of the first row that has not been synced. Receipts confirm only the rows before it.
+  /// Number of the first row that has not been synced. Receipts confirm only earlier rows.
   private(set) var synced = 0
   /// Whether a power failure could lose rows or the file itself.
   private(set) var isUnsynced = true
@@ -41,8 +42,8 @@ struct CollectedTable {
   /// Number of the next row.
   var next: Int { rows + counts.missing }
 
-  /// Opens an existing file, or creates it. Removes an incomplete last row, left by a kill or a power
-  /// failure.
+  /// Opens a file, and creates the file if it is missing. Removes an incomplete last row, which remains after
+  /// a kill or a power failure.
   ///
   /// - Throws: `Refusal` if the file has a different header.
   init(_ path: String, header: String, missing: Int) throws(CollectProblem) {
@@ -72,7 +73,7 @@ struct CollectedTable {
           lines += 1
           end = place + index + 1
         } else if !Batch.isText(piece[index]) {
-          // If the disk has a file's new length but not its data, a power failure leaves zeros.
+          // After a power failure, a file may have its new length, but zeros instead of its data.
           isText = false
           break
         }
@@ -86,7 +87,7 @@ struct CollectedTable {
     if end < length {
       do throws(SystemError) { try Files.cut(path, to: end) } catch { throw .system(error) }
     }
-    // A file without a complete line is restarted.
+    // A file without a complete line is written from its start.
     (rows, byteCount) = (max(0, lines - 1), end)
   }
 
@@ -105,7 +106,7 @@ struct CollectedTable {
 
   // MARK: The disk
 
-  /// Rows that no sync has written yet.
+  /// The rows that no sync has written yet, with their offset in the file.
   var unwritten: CollectorSync.Write? {
     pending.isEmpty
       ? nil : CollectorSync.Write(path: path, offset: byteCount - pending.count, octets: pending)
@@ -113,7 +114,7 @@ struct CollectedTable {
 
   /// Starts a sync of all rows received so far.
   ///
-  /// - Returns: the number of the row after the last synced row, and the data to write.
+  /// - Returns: the number of the row after the last row of the sync, and the data to write.
   mutating func beginSync() -> (row: Int, write: CollectorSync.Write?) {
     let write = unwritten
     isUnsynced = false
@@ -123,7 +124,7 @@ struct CollectedTable {
 
   /// Ends a sync. All rows before `row` are now on the disk.
   ///
-  /// - Returns: whether this confirms rows that were not synced before.
+  /// - Returns: whether the sync has confirmed further rows.
   mutating func endSync(_ row: Int) -> Bool {
     underWay = []
     return confirm(row)
@@ -141,12 +142,12 @@ struct CollectedTable {
     if !pending.isEmpty { try Files.write(pending.span, to: path, at: byteCount - pending.count) }
   }
 
-  /// Calls `body` to store the number of missing rows. First syncs all rows before them, because the numbers
-  /// of all later rows depend on it.
+  /// Calls `body` to store the number of missing rows. First syncs all earlier rows, because the numbers of
+  /// all later rows depend on the number of missing rows.
   mutating func skip(
     _ count: Int, in folder: String, _ body: () throws(CollectProblem) -> Void
   ) throws(CollectProblem) {
-    // If a sync is in progress, it writes the same bytes to the same offset.
+    // The sync in progress, if any, writes the same bytes to the same offset.
     let octets = underWay + pending
     do throws(SystemError) {
       if !octets.isEmpty { try Files.write(octets.span, to: path, at: byteCount - octets.count) }
@@ -159,7 +160,7 @@ struct CollectedTable {
   }
 }
 
-/// Why a message cannot be collected, or why nothing can be collected.
+/// An error that concerns one message, or all collecting.
 package enum CollectProblem: Error, Hashable, Sendable, CustomStringConvertible {
   /// The message is rejected.
   case refused(Batch.Refusal)

@@ -1,13 +1,13 @@
 import BLELinux
 package import BLEWire
 
-/// Converts messages of publishers to capture directories, `DIR/PUBLISHER/SESSION`. Does no network I/O.
+/// Converts messages of publishers to capture directories, `DIR/PUBLISHER/SESSION`, without network I/O.
 ///
 /// The input comes from the network: names are validated before they become paths, and all sizes and counts
 /// are limited.
 package struct Collector {
-  /// Interval between requests to resend a table's rows. It doubles after each request without a result, up
-  /// to `longestRequestPeriod`, because a disconnected publisher does not respond.
+  /// First interval between requests to resend a table's rows. After each request without a result, the
+  /// interval doubles, up to `longestRequestPeriod`.
   static let requestPeriod = Duration.seconds(1)
   static let longestRequestPeriod = Duration.seconds(30)
   /// Interval between receipts that only update the number of rows.
@@ -41,6 +41,8 @@ package struct Collector {
     self.init(directory, prefix: prefix, name: name, HeldSessions())
   }
 
+  /// Creates a collector.
+  ///
   /// - Parameter sessions: an empty set of sessions with the limits to apply.
   init(_ directory: String, prefix: String, name: String, _ sessions: HeldSessions) {
     self.directory = directory
@@ -60,7 +62,7 @@ package struct Collector {
 
   // MARK: Messages
 
-  /// Handles a message. The next sync writes its rows.
+  /// Handles a message. The next sync writes the message's rows.
   ///
   /// - Throws: only `system`, if a file cannot be written.
   package mutating func take(_ topic: String, _ payload: Span<UInt8>, _ now: MonotonicTime)
@@ -89,7 +91,7 @@ package struct Collector {
           try session.take(end)
         }
       case .status(let publisher):
-        // An empty payload means that the retained status was removed.
+        // An empty payload means that the broker has removed the retained status.
         guard !payload.isEmpty else { return }
         let status = try PublisherStatus(parsing: payload)
         let name = SessionName(publisher: publisher, session: status.session)
@@ -106,7 +108,7 @@ package struct Collector {
   ///
   /// - Parameters:
   ///   - tables: tables that the session must have room for.
-  ///   - makes: whether to create the session's directory.
+  ///   - makes: whether to create a missing directory for the session.
   private mutating func change(
     _ name: SessionName, tables: some Sequence<String>, makes: Bool = true, _ now: MonotonicTime,
     _ body: (inout CollectedSession) throws(CollectProblem) -> Void
@@ -153,10 +155,10 @@ package struct Collector {
   /// Whether a publisher is waiting only for a sync.
   private(set) var isSyncUrgent = false
   var isUnsynced: Bool { !unsynced.isEmpty || !unsyncedFolders.isEmpty || !sessions.unwritten.isEmpty }
-  /// Number of bytes of rows received since the last sync started.
+  /// Size in bytes of the rows received since the last sync started.
   private(set) var pendingByteCount = 0
 
-  /// Starts a sync of everything received so far. Its receipts are sent after the sync has ended.
+  /// Starts a sync of all received data. Receipts for the data are sent after the sync has ended.
   mutating func beginSync() -> CollectorSync {
     var sync = CollectorSync(writes: sessions.takeUnwritten(), folders: unsyncedFolders)
     for name in unsynced {
@@ -182,7 +184,7 @@ package struct Collector {
     }
   }
 
-  /// Writes everything to files without syncing. Rows of a sync in progress have already been written.
+  /// Writes all received rows to files without syncing. Rows of a sync in progress have already been written.
   mutating func write() throws(CollectProblem) {
     do throws(SystemError) {
       for write in sessions.takeUnwritten() {
@@ -192,7 +194,7 @@ package struct Collector {
     } catch { throw .system(error) }
   }
 
-  /// Writes and syncs everything.
+  /// Writes and syncs all received data.
   package mutating func sync() throws(CollectProblem) {
     let sync = beginSync()
     do throws(SystemError) { endSync(sync, missing: try sync.run()) } catch { throw .system(error) }
@@ -202,7 +204,7 @@ package struct Collector {
 
   /// Returns the receipts that are due. Receipts confirm only synced rows.
   ///
-  /// - Parameter limit: maximum number of receipts. The next call returns the remaining ones.
+  /// - Parameter limit: maximum number of receipts. The next call returns the remaining receipts.
   package mutating func receipts(_ now: MonotonicTime, limit: Int = .max) -> [(
     topic: String, octets: [UInt8]
   )] {
@@ -229,8 +231,8 @@ package struct Collector {
     return receipts
   }
 
-  /// Returns a receipt that requests everything from a publisher again. Used when its session is taken over
-  /// from a collector that has disconnected.
+  /// Returns a receipt that requests all rows of a session again, after this collector has taken the session
+  /// over from a disconnected collector.
   func request(_ publisher: String, session: String) -> (topic: String, octets: [UInt8]) {
     let known = sessions[SessionName(publisher: publisher, session: session)]
     let receipt = Receipt(
@@ -262,7 +264,7 @@ package struct Collector {
     return report
   }
 
-  /// Replaces control and non-ASCII bytes. The text comes from the network and is printed on a terminal.
+  /// Replaces control and non-ASCII bytes. The text comes from the network, and a terminal will show it.
   private static func printable(_ text: String) -> String {
     String(
       decoding: text.utf8.prefix(160).map { $0 >= 0x20 && $0 < 0x7F ? $0 : UInt8(ascii: "?") }, as: UTF8.self)

@@ -1,20 +1,20 @@
 import BLELinux
 package import BLEWire
 
-/// Assigns publishers to the collectors of a group. Does no network I/O.
+/// Assigns publishers to the collectors of a group, without network I/O.
 ///
-/// Each publisher has one collector at a time, which collects all of its tables. A shared subscription of
-/// MQTT 5 would distribute the messages of one table among the group. The collectors therefore use retained
-/// messages to announce themselves and to claim publishers. Each collector subscribes only to the topics of
-/// its own publishers.
+/// Each publisher has one collector at a time, which collects all tables of the publisher. Collectors use
+/// retained messages to announce themselves and to claim publishers. A shared subscription of MQTT 5 is
+/// unsuitable, because it would distribute the messages of one table among the group. Each collector
+/// subscribes only to the topics of its own publishers.
 ///
 /// | topic | payload |
 /// |---|---|
 /// | `PREFIX/.group/GROUP/members/COLLECTOR` | `online`; empty, as the last will, when it disconnects |
 /// | `PREFIX/.group/GROUP/claims/PUBLISHER` | the collector's name; empty once the publisher has ended |
 ///
-/// The topics of publishers never match these: their names do not begin with a dot, and they have one level
-/// fewer.
+/// The topics of publishers never match these topics, because the names of publishers do not begin with a
+/// dot.
 ///
 /// A publisher that no connected collector has claimed is assigned by rendezvous hashing: to the collector
 /// whose name has the highest hash together with the publisher's name (Thaler and Ravishankar, Using
@@ -28,13 +28,13 @@ package struct CollectorGroup: Sendable {
   static let publisherLimit = Limit(
     65_536, "publishers known to a collector of a group", by: .broker,
     whenFull: "further ones are not collected", counted: "nowhere: their rows wait at the publishers")
-  /// How long to wait after the start for the broker's retained messages.
+  /// Time after the start to wait for the broker's retained messages.
   static let settlingPeriod = Duration.seconds(2)
-  /// How long to wait after a lost connection. The other collectors may be disconnected too, for as long as
-  /// their pause between attempts.
+  /// Time to wait after a lost connection. It exceeds the pause between connection attempts, because the
+  /// other collectors may be disconnected too.
   static let resettlingPeriod = Duration.seconds(12)
 
-  /// Actions for the caller to carry out.
+  /// Actions for the caller to perform.
   package struct Actions: Sendable, Equatable {
     /// Messages to publish as retained.
     package var messages: [Message] = []
@@ -108,7 +108,7 @@ package struct CollectorGroup: Sendable {
     switch levels[0] {
     case "members":
       if octets.isEmpty {
-        // This is the will of an earlier connection of this collector, which is online now.
+        // The will is from an earlier connection of this collector, which is online now.
         if levels[1] != me { members.remove(levels[1]) }
       } else if members.count < Self.memberLimit.count {
         members.insert(levels[1])
@@ -128,7 +128,7 @@ package struct CollectorGroup: Sendable {
   /// Handles a publisher's status message.
   package mutating func take(_ publisher: String, status payload: Span<UInt8>) {
     guard let status = try? PublisherStatus(parsing: payload) else {
-      // The retained status was removed.
+      // The broker has removed the retained status.
       if payload.isEmpty { publishers[publisher] = nil }
       isChanged = true
       return
@@ -142,13 +142,13 @@ package struct CollectorGroup: Sendable {
 
   // MARK: Decisions
 
-  /// Returns the actions that follow from the messages received so far. Publishers without a claim are assigned
-  /// only after the settling period.
+  /// Returns the actions that result from the messages received until now. Publishers without a claim are
+  /// assigned only after the settling period.
   package mutating func decide(_ now: MonotonicTime) -> Actions {
     guard isChanged, let settledAt else { return Actions() }
     var actions = Actions()
-    // The settling period does not apply to a publisher that this collector had before, if no other collector
-    // has claimed it.
+    // If this collector had a publisher before, and no other collector has claimed it, there is no settling
+    // period.
     let isSettled = now >= settledAt
     for (name, publisher) in publishers.sorted(by: { $0.key < $1.key }) {
       if publisher.state == .ended {
@@ -189,7 +189,8 @@ package struct CollectorGroup: Sendable {
     }
   }
 
-  /// FNV-1a, then the last step of SplitMix64, because the last bytes hardly affect the high bits of FNV.
+  /// Returns a hash: FNV-1a, then the last step of SplitMix64, because the last bytes hardly affect the high
+  /// bits of FNV.
   private static func number(_ member: String, _ publisher: String) -> UInt64 {
     var hash: UInt64 = 0xCBF2_9CE4_8422_2325
     for octet in Array(member.utf8) + [0] + Array(publisher.utf8) {

@@ -2,8 +2,8 @@ import BLELinux
 import BLEWire
 import Synchronization
 
-/// One sync: rows, files and folders of any number of sessions. They must be on the disk before receipts
-/// confirm them.
+/// One sync of the rows, files and folders of any number of sessions. Receipts confirm rows only after the
+/// sync.
 struct CollectorSync: Sendable {
   /// Rows to write at an offset of a file.
   struct Write: Sendable {
@@ -12,16 +12,16 @@ struct CollectorSync: Sendable {
     let octets: [UInt8]
   }
 
-  /// One session's part of the sync.
+  /// The part of a sync that belongs to one session.
   struct Session: Sendable {
     let path: String
     /// Whether the session's folder has new entries.
     let hasNewNames: Bool
-    /// Whether all rows have arrived. If so, the document, if received, is renamed to `session.json`.
+    /// Whether all rows have arrived. If so, the sync renames the received document to `session.json`.
     let hasDocument: Bool
     /// Number of times that the session had become complete when the sync started.
     let completions: Int
-    /// Number of the row after the last row of the sync, by table.
+    /// For each table, the number of the row after the last row of the sync.
     var tables: [String: Int] = [:]
 
     func file(_ table: String) -> String { "\(path)/\(table).csv" }
@@ -29,7 +29,7 @@ struct CollectorSync: Sendable {
     var document: String { "\(path)/session.json" }
   }
 
-  /// The writes, in order.
+  /// The writes to files, in order.
   var writes: [Write] = []
 
   var sessions: [Collector.SessionName: Session] = [:]
@@ -47,7 +47,7 @@ struct CollectorSync: Sendable {
     didWrite()
     let tables = sessions.values.flatMap { session in session.tables.keys.map(session.file) }
     let complete = sessions.values.filter(\.hasDocument)
-    // A document with its final name may have been replaced since the last sync.
+    // A document with its final name may have been replaced since the last sync, so it is synced too.
     let documents = complete.flatMap { [$0.draft, $0.document] }
     let missing = try Files.sync(files: (tables + documents).sorted(), folders: [])
     for session in complete where !missing.contains(session.draft) {
@@ -59,8 +59,8 @@ struct CollectorSync: Sendable {
   }
 }
 
-/// Schedules a collector's syncs. Each sync covers many sessions. Their rate is limited, but a sync starts
-/// early if a publisher is waiting for it.
+/// Schedules a collector's syncs. A sync covers many sessions. The rate of syncs is limited, but a sync
+/// starts early if a publisher is waiting for it.
 final class CollectorCommits {
   /// Minimum interval between the starts of two syncs.
   private static let period = Duration.milliseconds(500)
@@ -88,7 +88,7 @@ final class CollectorCommits {
     if isDue { begin(&collector, now) }
   }
 
-  /// Starts a sync of everything received, without waiting for the interval.
+  /// Starts a sync of all received data, without waiting for the interval.
   ///
   /// - Returns: `false` if a sync is in progress.
   func last(_ collector: inout Collector, _ now: MonotonicTime) throws(PublishProblem) -> Bool {
@@ -115,7 +115,7 @@ final class CollectorCommits {
     disk.begin(next)
   }
 
-  /// Waits for the disk if too many rows are pending. Meanwhile the broker queues messages.
+  /// Waits for the disk if too many rows are pending. During the wait, the broker queues messages.
   func holdBack(_ collector: inout Collector) throws(PublishProblem) {
     while collector.pendingByteCount > Self.pendingLimit.count {
       disk.wait()
@@ -171,8 +171,8 @@ final class CollectorDisk: Sendable {
   /// Waits until the sync in progress, if any, has written its rows.
   func waitForWrites() { ended.sleep { state.withLock { $0.sync != nil && !$0.hasWritten } } }
 
-  /// Returns the result of the last sync; `nil` while the sync is in progress, or if the result was already
-  /// returned.
+  /// Returns the result of the last sync; `nil` while a sync is in progress, or if an earlier call has
+  /// returned the result.
   func take() -> Result<Set<String>, SystemError>? {
     state.withLock { state in
       defer { state.result = nil }

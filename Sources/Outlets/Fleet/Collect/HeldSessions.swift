@@ -1,10 +1,10 @@
 import BLEWire
 
-/// Memory used by a collector's sessions.
+/// Amount of memory used by sessions of a collector.
 struct Room: Hashable, Sendable {
   /// Number of places: one for each session and one for each table.
   var places = 0
-  /// Number of bytes, including names.
+  /// Number of bytes, including the names of sessions and tables.
   var byteCount = 0
 
   static func + (a: Room, b: Room) -> Room {
@@ -20,9 +20,9 @@ struct Room: Hashable, Sendable {
 /// table.
 ///
 /// A publisher cannot exhaust the memory, because its share is limited. If all places or all bytes are used,
-/// a session is removed from memory in favour of a publisher with fewer places. It is a session of the
-/// publisher with the most places. The removed session is *set aside*: its files remain, and its next message
-/// loads it again if there is room.
+/// a publisher with few places displaces a session of the publisher with the most places. The displaced
+/// session is *set aside*: it is removed from memory, its files remain, and its next message loads it again
+/// if there is room.
 struct HeldSessions {
   static let limit = Limit(
     32_768, "sessions of a collector, and their tables", by: .broker,
@@ -38,13 +38,13 @@ struct HeldSessions {
     whenFull: "as with the number of sessions", counted: "`setAside` and `refusals` of `collect`")
   /// Time without messages after which a session may be set aside.
   static let silence = Duration.seconds(60)
-  /// How long the result of a failed search for room remains valid.
+  /// Time for which the result of a failed search for room remains valid.
   private static let searchPeriod = Duration.seconds(1)
 
   private struct Held {
     var sessions: [String: CollectedSession] = [:]
     var places = 0
-    /// Time before which none of the publisher's sessions becomes silent.
+    /// The earliest time at which a session of the publisher may become silent.
     var silentFrom = MonotonicTime(nanoseconds: 0)
 
     /// Returns the session that has been silent longest, except `name`.
@@ -59,10 +59,10 @@ struct HeldSessions {
   private(set) var completeCount = 0
   /// Number of times that a session was set aside.
   private(set) var setAside = 0
-  /// Number of rows that were missing from sessions when these were set aside.
+  /// Number of missing rows in sessions that were set aside.
   private(set) var setAsideMissing = 0
-  /// The last failed search for room. Until `until`, a search for a publisher with at least this many places
-  /// would fail, too.
+  /// The last failed search for room. Until the time `until`, a search for a publisher with at least `places`
+  /// places would fail too.
   private var noRoom: (until: MonotonicTime, places: Int)?
   private let placeLimit: Int
   private let shareLimit: Int
@@ -93,7 +93,7 @@ struct HeldSessions {
     }
   }
 
-  /// Makes room for a session that needs `needed` in addition.
+  /// Makes room for a session that needs the additional memory `needed`.
   ///
   /// - Throws: `refused` if there is no room.
   mutating func makeRoom(
@@ -137,7 +137,7 @@ struct HeldSessions {
     self[name] = nil
   }
 
-  /// Returns a session of the same publisher that may be set aside; `nil` if none is silent.
+  /// Returns a session of the same publisher that may be set aside; `nil` if no session is silent.
   private mutating func silent(
     for name: Collector.SessionName, _ now: MonotonicTime
   ) -> Collector.SessionName? {
@@ -152,9 +152,9 @@ struct HeldSessions {
     return Collector.SessionName(publisher: name.publisher, session: oldest.name)
   }
 
-  /// Returns a session to set aside. It belongs to the publisher with the most places, if that publisher will
-  /// not have fewer places than the other one afterwards. Otherwise it is the session that has been silent
-  /// longest; `nil` if that session may not be set aside.
+  /// Returns a session to set aside: a session of the publisher with the most places, unless this publisher
+  /// would then have fewer places than the requesting publisher. Otherwise returns the session that has been
+  /// silent longest; `nil` if no session may be set aside.
   private mutating func yielding(
     to name: Collector.SessionName, _ needed: Int, _ now: MonotonicTime
   ) -> Collector.SessionName? {

@@ -2,21 +2,21 @@ import BLEWire
 
 /// Counts of rejected messages by publisher and reason.
 ///
-/// The sender of a message chooses the publisher's name, so only the latest publishers have their own
-/// entries. The total includes all messages.
+/// The sender of a message chooses the publisher's name, so only the latest publishers have separate entries.
+/// The total includes all messages.
 package struct Refusals: Sendable {
   package enum Reason: String, Hashable, Sendable {
-    /// The topic is not a publisher's topic.
+    /// A topic that is not a publisher's topic.
     case topic
-    /// The message is malformed.
+    /// A malformed message.
     case malformed
-    /// The table exists, but with other columns.
+    /// A table that exists with other columns.
     case columns
-    /// The session already has the maximum number of tables.
+    /// A further table of a session with the maximum number of tables.
     case tables
-    /// The publisher has used all of its share.
+    /// A publisher that has used all of its share.
     case share
-    /// All places are used, and no other publisher has more places than this one.
+    /// A message that needs a place when all places are used, and no other publisher has more places.
     case full
   }
 
@@ -75,7 +75,7 @@ package struct Refusals: Sendable {
   }
 
   /// Returns a line about the messages rejected since the last line. The first rejection is reported at once,
-  /// the following ones once per period.
+  /// later rejections once per period.
   ///
   /// - Returns: `nil` if no line is due.
   mutating func line(_ now: MonotonicTime) -> String? {

@@ -11,7 +11,7 @@ package struct PublishCursor: Hashable, Sendable {
   private static let byteCountLimit = 1 << 16
 
   struct Table: Hashable, Sendable {
-    /// Number of rows that a collector has confirmed, or that were skipped.
+    /// Number of rows that a collector has confirmed or the publisher has skipped.
     var rows: Int
     /// Offset of the next row in the file, in bytes.
     var octets: Int
@@ -25,7 +25,7 @@ package struct PublishCursor: Hashable, Sendable {
   var session: String
   var publisher: String
   var tables: [String: Table] = [:]
-  /// Whether everything had been sent when the capture ended.
+  /// Whether publishing has finished after the end of the capture.
   package var isComplete = false
 
   static func newSession() -> String {

@@ -13,13 +13,13 @@ public enum PublishProblem: Error, Hashable, Sendable, CustomStringConvertible {
   case system(SystemError)
   /// `publish.json` is invalid.
   case damaged(String)
-  /// A table differs from the one that was published before.
+  /// A table differs from the table that was published before.
   case otherCapture(String)
   /// A file is not a text table.
   case noTable(String)
   case noCapture(String)
 
-  /// Whether the problem is the broker's and affects every capture.
+  /// Whether the broker causes the problem, so that every capture is affected.
   var isBrokers: Bool {
     switch self {
     case .broker, .final, .oldBroker: true
@@ -42,14 +42,14 @@ public enum PublishProblem: Error, Hashable, Sendable, CustomStringConvertible {
   }
 }
 
-/// MQTT version to use with a broker: 5.0, or 3.1.1, which has no packet limit and no reason codes, after the
-/// broker has reported that it does not support 5.
+/// MQTT version to use with a broker: 5.0, or 3.1.1 if the broker does not support 5.0. Version 3.1.1 has no
+/// packet limit and no reason codes.
 package struct ProtocolVersion: Hashable, Sendable {
   private(set) var is5 = true
 
   package init() {}
 
-  /// Switches to the older version, and tells the user, if the broker does not support MQTT 5.
+  /// If the broker does not support MQTT 5, switches to the older version and notifies the user.
   ///
   /// - Returns: whether to retry with the older version.
   package mutating func fallsBack(after problem: PublishProblem, _ note: (String) -> Void) -> Bool {
@@ -125,7 +125,7 @@ extension BrokerAddress {
 }
 
 extension String {
-  /// Whether the text contains a word.
+  /// Returns whether the text contains a word.
   fileprivate func has(_ word: String) -> Bool {
     let (text, word) = (Array(utf8), Array(word.utf8))
     guard text.count >= word.count else { return false }

@@ -2,8 +2,8 @@ public import BLELinux
 import BLEWire
 import Synchronization
 
-/// Publishes a capture's directory on its own thread. A recording does not wait for it, and is not affected
-/// by its errors.
+/// Publishes a capture's directory on its own thread. A recording does not wait for the run, and the run's
+/// errors do not affect the recording.
 public final class PublishRun: Sendable {
   /// Broker, publisher name and limits.
   public struct Plan: Hashable, Sendable {
@@ -12,9 +12,10 @@ public final class PublishRun: Sendable {
     public var certificates: String?
     /// Name of the publisher; `nil` to combine the names of this machine and the device.
     public var name: String?
-    /// Maximum size of the unsent rows of a table, in bytes. If it is exceeded, the oldest rows are skipped.
+    /// Maximum size of the unsent rows of a table, in bytes. If a table exceeds this size, the publisher
+    /// skips the oldest rows.
     public var backlogByteCount = 1 << 30
-    /// Time without progress after which publishing stops at the end.
+    /// After the end of the capture, time without progress after which publishing stops.
     public var patience = Duration.seconds(10)
 
     public init(_ broker: BrokerAddress) { self.broker = broker }
@@ -29,6 +30,8 @@ public final class PublishRun: Sendable {
   private let latest = Mutex<PublishReport?>(nil)
   private let outbox: Outbox
 
+  /// Creates a run. `start()` starts it.
+  ///
   /// - Parameters:
   ///   - directory: the capture's directory.
   ///   - plan: the broker and the limits.
@@ -52,8 +55,8 @@ public final class PublishRun: Sendable {
   ///
   /// - Returns: `nil` if there was nothing to publish.
   public func finish() async -> PublishReport? {
-    // The thread ends without progress by itself, unless it is stuck: connecting to a host that does not
-    // respond may take longer than the time limit.
+    // The thread ends by itself if there is no progress, unless it is blocked: connecting to a host that does
+    // not respond may exceed the time limit.
     await outbox.finish(within: plan.patience + .seconds(2))
     return report
   }
@@ -61,7 +64,7 @@ public final class PublishRun: Sendable {
   /// Ends the run as soon as possible. Unpublished rows remain in the directory.
   public func abandon() { outbox.abandon() }
 
-  /// Progress; `nil` if publishing has not started.
+  /// The latest report; `nil` if publishing has not started.
   public var report: PublishReport? { latest.withLock { $0 } }
 
   // MARK: The thread
@@ -69,7 +72,7 @@ public final class PublishRun: Sendable {
   private var isEnding: Bool { outbox.phase != .open }
 
   private func main() {
-    // The capture creates the file once it has identified the device.
+    // The capture creates the file after it has identified the device.
     while !Files.exists(directory + "/session.json"), !isEnding {
       outbox.rest(milliseconds: 100, in: .open)
     }
@@ -104,7 +107,7 @@ public final class PublishRun: Sendable {
     note(text)
   }
 
-  /// Connects, and reconnects, until everything is published.
+  /// Connects, and reconnects, until all rows are published.
   private func run(_ publisher: inout Publisher) throws(PublishProblem) {
     var (delay, version, told) = (Outbox.RetryDelay(), ProtocolVersion(), "")
     while !publisher.isDone, !isOver(&publisher) {
@@ -121,7 +124,7 @@ public final class PublishRun: Sendable {
           throw error
         }
         if publisher.refusal != nil { text = why(publisher, "") }
-        // Waiting rows are also counted while there is no connection.
+        // Count waiting rows even without a connection.
         try publisher.look(SystemClock.monotonic())
         keep(publisher.report)
         if told != text, !publisher.isDone { note("\(text); recorded rows wait in \(directory)") }
@@ -156,7 +159,7 @@ public final class PublishRun: Sendable {
     }
   }
 
-  /// Whether to stop before everything is published.
+  /// Returns whether to stop before all rows are published.
   private func isOver(_ publisher: inout Publisher) -> Bool {
     let now = SystemClock.monotonic()
     outbox.noteProgress()
@@ -190,7 +193,7 @@ public final class PublishRun: Sendable {
           connected()
           try client.subscribe(to: publisher.receiptTopic)
         case .acknowledged(let message, let reason): publisher.acknowledged(message, reason: reason, now)
-        // If the subscription fails, there are no receipts, only the broker's acknowledgements.
+        // If the subscription fails, there are no receipts; the broker's acknowledgements still arrive.
         case .subscribed: break
         case .ended(let problem): throw problem
         }
@@ -210,7 +213,7 @@ public final class PublishRun: Sendable {
 
   /// Sends the messages that are due.
   ///
-  /// - Returns: how long the connection may wait, in milliseconds.
+  /// - Returns: maximum time that the connection may wait, in milliseconds.
   private func send(
     _ publisher: inout Publisher, _ client: MQTTClient, _ isConnected: Bool
   ) throws(PublishProblem) -> Int {
@@ -237,7 +240,7 @@ public final class PublishRun: Sendable {
   }
 }
 
-/// Messages received during a turn of the connection. Used by one thread.
+/// Messages received during a turn of the connection. Only one thread uses it.
 final class ReceivedMessages {
   static let byteCountLimit = Limit(
     69_632, "bytes of a message to a publisher", by: .broker,
@@ -263,9 +266,9 @@ final class ReceivedMessages {
 public struct PublishReport: Hashable, Sendable {
   public struct Table: Hashable, Sendable {
     public var name: String
-    /// Number of rows that a collector has in files, including those of earlier runs.
+    /// Number of rows that a collector has in files, including rows of earlier runs.
     public var confirmed: Int
-    /// Number of rows that no collector has confirmed, as far as they have been counted.
+    /// Number of counted rows that no collector has confirmed.
     public var waiting: Int
   }
 
@@ -274,30 +277,30 @@ public struct PublishReport: Hashable, Sendable {
   /// Number of rows sent, including resent rows.
   public var sent = 0
   public var batches = 0
-  /// Number of rows that the broker has acknowledged, including those of earlier runs.
+  /// Number of rows that the broker has acknowledged, including rows of earlier runs.
   public var acknowledged = 0
-  /// Number of rows that a collector has in files, including those of earlier runs.
+  /// Number of rows that a collector has in files, including rows of earlier runs.
   public var confirmed = 0
   public var tables: [Table] = []
   /// Whether `session.json` was too large to send.
   public var isDocumentLeftOut = false
   /// Number of rows that were skipped because the backlog was too large.
   public var skipped = 0
-  /// Number of times that a table was resent from an earlier row, because a collector was missing rows.
+  /// Number of times that a table was resent from an earlier row, because a collector lacked rows.
   public var resent = 0
   public var connections = 0
-  /// Name of the collector that confirmed rows; `nil` if none did.
+  /// Name of the collector that confirmed rows; `nil` if no collector has.
   public var collector: String?
-  /// Whether a collector has everything in files.
+  /// Whether a collector has all rows in files.
   public var isConfirmed = false
   /// CPU time of the publisher's thread.
   public var processorTime = Duration.zero
-  /// Why some rows were not published; `nil` if everything was published.
+  /// The reason for which rows were not published; `nil` if all rows were published.
   public var problem: String?
   /// Whether the problem is in this capture's files, so that other captures can still be published.
   public var isCapturesFault = false
 
-  /// Number of rows that no collector has confirmed, as far as they have been counted.
+  /// Number of counted rows that no collector has confirmed.
   public var waiting: Int { tables.reduce(0) { $0 + $1.waiting } }
 
   init(publisher: String, session: String) {

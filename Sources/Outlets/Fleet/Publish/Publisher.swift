@@ -3,20 +3,19 @@ package import BLEWire
 import JSONText
 import Recording
 
-/// Decides which part of a capture to send to the broker next. It has no connection and no clock.
+/// Decides which part of a capture to send to the broker next, without a connection or clock.
 ///
-/// The capture's tables are the spool: rows are read from them when they are sent, and again when they are
-/// resent. Rows count as sent when the broker acknowledges them, and are resent if a collector is missing
-/// them. Rows count as published when a collector's receipt confirms them: a broker acknowledges a message as
-/// soon as there is a subscriber, and may lose it afterwards.
+/// The publisher reads rows from the capture's tables each time it sends or resends them. A row counts as
+/// sent when the broker has acknowledged it. A row counts as published when a collector's receipt has
+/// confirmed it, because a broker may lose an acknowledged message.
 package struct Publisher {
   /// Maximum number of batches that the broker has not acknowledged.
   static let inFlightLimit = 16
-  /// Interval between checks of the tables for new rows.
+  /// Interval between checks for new rows in the tables.
   static let lookPeriod = Duration.seconds(1)
   static let statusPeriod = Duration.seconds(10)
   /// Interval between writes of the cursor. If a run is killed, the next run resends the rows confirmed since
-  /// the last write. This costs less than waking a memory card more often.
+  /// the last write. A longer interval wakes a memory card less often.
   static let cursorPeriod = Duration.seconds(30)
   /// Pause after the broker has reported that there are no subscribers, or has rejected a message.
   static let pausePeriod = Duration.seconds(1)
@@ -30,7 +29,7 @@ package struct Publisher {
     by: .broker,
     whenFull: "it ends after its patience time", counted: "exit status 4; `resent` of `publish`")
 
-  /// A message to send, and what its acknowledgement means.
+  /// A message to send, and the meaning of its acknowledgement.
   package struct Outgoing: Sendable {
     enum Purpose: Hashable, Sendable {
       case batch(table: String, end: TableFollower.Position, generation: Int)
@@ -44,7 +43,7 @@ package struct Publisher {
     var purpose: Purpose
   }
 
-  /// How the broker responds to the messages.
+  /// The broker's response to messages.
   enum Reception: Hashable, Sendable {
     case good
     /// The broker accepts messages, but there are no subscribers.
@@ -59,10 +58,11 @@ package struct Publisher {
   private(set) var cursor: PublishCursor
   package private(set) var report: PublishReport
   private(set) var reception = Reception.good
-  /// The last rejection since a batch was accepted. The broker may end the connection at the same time.
+  /// The last rejection since the broker accepted a batch. The broker may end the connection at the same
+  /// time.
   private(set) var refusal: Reception?
-  /// Whether only one message is sent at a time, until the broker accepts a batch. With more messages, the
-  /// broker's response could be lost if it rejects a message and ends the connection at once.
+  /// Whether only one message is sent at a time, until the broker accepts a batch. Otherwise the response
+  /// could be lost if the broker rejects a message and ends the connection.
   private var isProbing = true
   private(set) var lastProgress: MonotonicTime
   private var tables: [TableFollower] = []
@@ -74,18 +74,22 @@ package struct Publisher {
   private var cursorAt: MonotonicTime
   private var writtenCursor: PublishCursor?
   private var rewoundAt: MonotonicTime?
-  /// The highest number of confirmed rows, and the number of rewinds of tables since it was reached.
+  /// The highest number of confirmed rows.
   private var confirmedMost = 0
+  /// Number of rewinds of tables since `confirmedMost` was reached.
   private var rewinds = 0
   private var device: String?
 
-  /// The remaining steps after the end of the capture.
+  /// The steps after the end of the capture.
   private enum Ending: Hashable {
     case no, rows, end, receipt(since: MonotonicTime), status, done
   }
   private var ending = Ending.no
 
-  /// - Parameter name: name of the publisher, used if this directory has not been published before.
+  /// Creates a publisher for a capture's directory.
+  ///
+  /// - Parameter name: name of the publisher; `nil` for the name of an earlier run, otherwise a name made of the names
+  ///   of this machine and the device.
   /// - Throws: `damaged` if `publish.json` is invalid; `system` if it cannot be written.
   package init(
     _ directory: String, prefix: String, name: String?, backlogByteCount: Int, now: MonotonicTime
@@ -109,7 +113,7 @@ package struct Publisher {
   }
 
   /// Returns a name made of the names of this machine and the device, such as `ward-3-70-CB-0D-00-A1-B2`. If
-  /// the device is unknown, the directory's name replaces its name.
+  /// the device is unknown, the directory's name replaces the device's name.
   private static func name(of directory: String, device: String?) -> String {
     let path = Files.absolute(directory) ?? directory
     let part = device ?? path.split(separator: "/").last.map(String.init) ?? "capture"
@@ -125,7 +129,7 @@ package struct Publisher {
   var receiptTopic: String { FleetTopic.receipt(publisher: cursor.publisher).text(below: prefix) }
   var isDone: Bool { ending == .done }
   var isEnding: Bool { ending != .no }
-  /// Whether the broker has acknowledged all rows found so far.
+  /// Whether the broker has acknowledged all known rows.
   var isDrained: Bool { tables.allSatisfy(\.isDrained) }
   var waitingByteCount: Int { tables.reduce(0) { $0 + $1.waitingByteCount } }
 
@@ -164,8 +168,8 @@ package struct Publisher {
     }
   }
 
-  /// Stores which rows a collector has confirmed. First syncs those rows of the tables, so that the cursor
-  /// never points past the synced end of a file.
+  /// Stores the position after the rows that a collector has confirmed. First syncs these rows of the tables,
+  /// so that the cursor never points past the synced end of a file.
   mutating func writeCursor(_ now: MonotonicTime? = nil) throws(PublishProblem) {
     for table in tables { cursor.tables[table.name] = table.cursor }
     if let now { cursorAt = now.advanced(by: Self.cursorPeriod) }
@@ -200,7 +204,7 @@ package struct Publisher {
     if ending == .end || ending == .status { ending = .rows }
   }
 
-  /// Returns the next message; `nil` if none is due.
+  /// Returns the next message; `nil` if no message is due.
   package mutating func next(_ now: MonotonicTime) throws(PublishProblem) -> Outgoing? {
     guard now >= pausedUntil, ending != .done else { return nil }
     if now >= statusAt {
@@ -251,7 +255,7 @@ package struct Publisher {
     return Outgoing(topic: topic.text(below: prefix), octets: message.octets, purpose: .end)
   }
 
-  /// Whether everything has been sent, but no collector has confirmed it for a while.
+  /// Returns whether all rows have been sent, but no receipt has arrived for a while.
   func isWaiting(_ now: MonotonicTime) -> Bool {
     guard case .receipt(let since) = ending, !report.isConfirmed else { return false }
     return since.advanced(by: Self.silencePeriod) <= now
@@ -283,7 +287,7 @@ package struct Publisher {
 
   // MARK: Answers
 
-  /// Records that a message was sent with this number.
+  /// Records that a message was sent, and its number.
   package mutating func left(_ message: Int, _ outgoing: Outgoing) { inFlight[message] = outgoing.purpose }
 
   /// Handles the broker's acknowledgement. The reason is 0, 0x10 if there are no subscribers, or an error
@@ -297,8 +301,7 @@ package struct Publisher {
     case .batch(let name, let end, let generation):
       guard reason == 0 else { return hold(reason, name, now) }
       (reception, refusal, isProbing) = (.good, nil, false)
-      // If a collector requests the same rows again and again, this must not count as progress, so that the
-      // publisher can end.
+      // Repeated requests for the same rows must not count as progress, so that the publisher can end.
       if rewinds <= Self.rewindLimit.count { lastProgress = now }
       guard let index = tables.firstIndex(where: { $0.name == name }) else { return }
       tables[index].acknowledge(end, generation)
@@ -332,7 +335,7 @@ package struct Publisher {
     guard !receipt.resend.isEmpty, rewoundAt.map({ $0.advanced(by: Self.rewindPeriod) <= now }) ?? true else {
       return
     }
-    // A collector that has taken over from a disconnected one has no tables yet.
+    // A collector that has taken over from a disconnected collector has no tables yet.
     let isAll = receipt.resend.contains(Receipt.all)
     for index in tables.indices where isAll || receipt.resend.contains(tables[index].name) {
       guard let rows = receipt.tables[tables[index].name] ?? (isAll ? 0 : nil) else { continue }
@@ -344,7 +347,7 @@ package struct Publisher {
     }
     tellTables()
     report.isConfirmed = false
-    // After the resent rows, the end-of-session message is sent again.
+    // Send the end-of-session message again after the resent rows.
     if case .receipt = ending { ending = .rows }
   }
 
@@ -354,7 +357,7 @@ package struct Publisher {
     }
     tellTables()
     if confirmedRows > confirmedMost { (confirmedMost, rewinds, lastProgress) = (confirmedRows, 0, now) }
-    // A receipt that was sent before the latest end-of-session message may refer to an earlier one.
+    // An older receipt may refer to an earlier end-of-session message.
     guard receipt.isComplete, tables.allSatisfy({ receipt.tables[$0.name] ?? 0 >= $0.sent.row }) else {
       return
     }

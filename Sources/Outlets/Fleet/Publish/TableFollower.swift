@@ -1,10 +1,10 @@
 import BLELinux
 import BLEWire
 
-/// Reads a table's file, which may still be growing. Tracks which rows were sent and which ones the broker
-/// has acknowledged.
+/// Reads a table's file, which may still be growing. Tracks the rows that were sent, and the rows that the
+/// broker has acknowledged.
 ///
-/// Handles complete lines only. No part of the file is kept in memory.
+/// Only complete lines are read, and no part of the file is kept in memory.
 struct TableFollower {
   /// A position between two rows.
   struct Position: Hashable, Sendable {
@@ -21,13 +21,13 @@ struct TableFollower {
     var rows: [UInt8]
     /// Position after the rows.
     var end: Position
-    /// The follower's generation when the rows were read. An acknowledgement of an older generation is
+    /// The follower's generation when the rows were read. Acknowledgements of an older generation are
     /// ignored.
     var generation: Int
   }
 
   private static let pieceByteCount = 1 << 16
-  /// Maximum number of batch ends kept in memory. A receipt can move the cursor to one of them.
+  /// Maximum number of batch ends kept in memory. A receipt can move the cursor to the end of a batch.
   private static let unconfirmedLimit = Limit(
     1_024, "unconfirmed places of a published table", by: .broker,
     whenFull: "every other one is dropped: a later run resends more rows",
@@ -42,7 +42,7 @@ struct TableFollower {
   private(set) var acknowledged: Position
   /// The confirmed position, from which a later run starts.
   private(set) var confirmed: Position
-  /// Number of rows that receipts have confirmed.
+  /// Number of rows that the latest receipt has confirmed.
   private var told: Int
   /// Ends of batches that the broker has acknowledged but no receipt has confirmed.
   private var unconfirmed: [Position] = []
@@ -87,10 +87,10 @@ struct TableFollower {
     try look()
   }
 
-  /// Moves back to the end of the file. Needed if a power failure has left fewer rows in the file than a
-  /// collector has confirmed, because rows may be published before the capture syncs them.
+  /// Moves back to the end of the file. This is needed after a power failure, if the file has fewer rows than
+  /// a collector has confirmed: rows may be published before the capture syncs them.
   ///
-  /// - Throws: `otherCapture` if the file has enough rows, but the cursor does not point between two of them.
+  /// - Throws: `otherCapture` if the file has enough rows, but the cursor does not point between two rows.
   private mutating func stepBack() throws(PublishProblem) {
     var (end, place) = (start, start.octet)
     while true {
@@ -109,30 +109,30 @@ struct TableFollower {
     skipped = min(skipped, from)
   }
 
-  /// Returns the bytes before the first zero. If the disk has a file's new length but not its data, a power
-  /// failure leaves zeros.
+  /// Returns the bytes before the first zero. After a power failure, a file may have its new length, but
+  /// zeros instead of its data.
   private static func written(_ octets: [UInt8]) -> ArraySlice<UInt8> { octets.prefix { $0 != 0 } }
 
   var cursor: PublishCursor.Table {
     PublishCursor.Table(rows: confirmed.row, octets: confirmed.octet, skipped: skipped, from: from)
   }
 
-  /// Whether the broker has acknowledged all complete lines found so far.
+  /// Whether the broker has acknowledged all known complete lines.
   var isDrained: Bool { waiting.isEmpty && sent == acknowledged }
 
   /// Number of bytes that the broker has not acknowledged.
   var waitingByteCount: Int { byteCount - acknowledged.octet }
 
-  /// Number of rows that no collector has confirmed, as far as they have been counted.
+  /// Number of counted rows that no collector has confirmed.
   var unconfirmedRows: Int { max(sent.row, counted.row) - confirmed.row }
 
-  /// Checks how much the file has grown.
+  /// Reads the file's size, and counts new rows.
   ///
   /// - Throws: `otherCapture` if the file is shorter than the part that was already sent.
   mutating func look() throws(PublishProblem) {
     guard let count = Files.byteCount(of: path), count >= sent.octet else { throw .otherCapture(path) }
     if counted.octet < sent.octet { counted = sent }
-    // Count only rows that were already waiting at the last check. Newer rows are counted when they are sent.
+    // Count only rows that already waited at the last check. Newer rows are counted when they are sent.
     let end = min(byteCount, counted.octet + Self.countedByteCount)
     if counted.octet < end { counted = try advance(from: counted, to: end) { _ in false } }
     byteCount = count
@@ -211,8 +211,8 @@ struct TableFollower {
     return true
   }
 
-  /// Skips the oldest rows if more than `limit` bytes are waiting. Reduces them to three quarters of the
-  /// limit, so that this is rarely necessary.
+  /// Skips the oldest rows if more than `limit` bytes are waiting. Reduces the waiting bytes to three
+  /// quarters of the limit, so that skipping is rare.
   mutating func bound(byteCount limit: Int) throws(PublishProblem) {
     guard waitingByteCount > limit else { return }
     takeBack()

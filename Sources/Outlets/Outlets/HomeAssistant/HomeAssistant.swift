@@ -46,7 +46,7 @@ package final class HomeAssistant: Sendable {
 
   /// Returns a watcher for the recording of a device.
   ///
-  /// - Returns: `nil` on failure. The user has been notified then.
+  /// - Returns: `nil` on failure. In this case, the user has been notified.
   package func watcher(_ address: DeviceAddress, kind: String, name: String?) -> (any RecordingWatcher)? {
     do throws(SystemError) {
       let run = try plan.begin(address, kind: kind, name: name, note: note)
@@ -58,12 +58,12 @@ package final class HomeAssistant: Sendable {
     }
   }
 
-  /// Stops at once, because nothing was recorded or the user cancelled.
+  /// Stops publishing at once. Call this if nothing was recorded or the user cancelled.
   package func abandon() { for run in runs.withLock(\.self) { run.abandon() } }
 
-  /// Waits until the broker has all final messages, or until it cannot be reached.
+  /// Waits until the broker has all final messages, or cannot be reached.
   ///
-  /// - Returns: why something was not published; `nil` if everything was published.
+  /// - Returns: the reason for which a message was not published; `nil` if all messages were published.
   package func finish() async -> String? {
     let runs = runs.withLock { $0 }
     return await withTaskGroup(of: String?.self) { group in

@@ -2,12 +2,12 @@ import BLESensors
 import BLEWire
 import SensorSessions
 
-/// The state of one device for Home Assistant, and which messages about it the broker has. It has no
+/// The state of one device for Home Assistant, and the messages that the broker has. A board has no
 /// connection and no clock.
 ///
 /// All messages are retained, so later subscribers receive them. A topic has at most one message in flight,
-/// and at most one per second. Changes in between are merged into the next message, so memory is bounded for
-/// any sensor rate and broker speed.
+/// and at most one per second. Further changes are merged into the next message, so memory is bounded for any
+/// sensor rate and broker speed.
 struct HomeBoard: Sendable {
   /// A message to publish.
   struct Outgoing: Hashable, Sendable {
@@ -25,12 +25,12 @@ struct HomeBoard: Sendable {
   /// Message types, in the order in which Home Assistant needs them: the entity, its availability, its value.
   private enum Part: Int, Sendable { case discovery, availability, state }
 
-  /// State of one topic: the latest message, and what was sent.
+  /// State of one topic: the latest message, and the message that was sent.
   private struct Slot: Sendable {
     let part: Part
     let topic: String
     var wanted: [UInt8]
-    /// Payload that was last sent.
+    /// The last payload that was sent.
     var sent: [UInt8]?
     var sentAt: MonotonicTime?
     /// The number of the message while the broker's acknowledgement is pending.
@@ -75,7 +75,7 @@ struct HomeBoard: Sendable {
 
   /// Sets the value of an entity.
   ///
-  /// - Parameter text: the value in Home Assistant's format; `nil` if it is currently unknown.
+  /// - Parameter text: the value in Home Assistant's format; `nil` if the value is currently unknown.
   mutating func set(_ entity: HomeEntity, _ text: String?, _ now: MonotonicTime) {
     if entities[entity] == nil {
       // The first value creates the entity.
@@ -96,13 +96,13 @@ struct HomeBoard: Sendable {
   }
 
   mutating func note(_ facts: SensorFacts, _ now: MonotonicTime) {
-    // Facts from the previous link remain valid until the new link reports its own.
+    // Facts from the previous link remain valid until the new link reports facts.
     if !facts.texts.isEmpty { device.facts = facts }
     if let battery = facts.battery { set(.battery, "\(battery.percent)", now) }
     for (entity, places) in entities { slots[places.discovery].wanted = device.discovery(of: entity) }
   }
 
-  /// Marks the end of all changes. Pending messages are then sent without an interval.
+  /// Marks the end of all changes. From then on, pending messages are sent without an interval.
   mutating func end() { pause = .zero }
 
   // MARK: The broker
@@ -123,7 +123,7 @@ struct HomeBoard: Sendable {
     for (entity, places) in entities {
       if let end = places.end, end <= now { set(entity, nil, now) }
     }
-    // A device is not reported as offline before its first value.
+    // A device without values is not reported as offline.
     if entities.isEmpty, slots[0].wanted == Self.offline, slots[0].sent == nil { return nil }
     let due = slots.indices.filter { slots[$0].isDue(now, pause) }
     guard let place = due.min(by: { slots[$0].part.rawValue < slots[$1].part.rawValue }) else { return nil }
@@ -139,7 +139,7 @@ struct HomeBoard: Sendable {
   mutating func acknowledged(_ message: Int, reason: Int) {
     guard let place = slots.firstIndex(where: { $0.message == message }) else { return }
     slots[place].message = nil
-    // A rejected message is not sent again until it changes.
+    // A rejected message is sent again only when its content changes.
     if reason >= 0x80 { refusal = refusal ?? Refusal(topic: slots[place].topic, reason: reason) }
   }
 

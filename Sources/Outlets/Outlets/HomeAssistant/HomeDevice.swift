@@ -27,7 +27,7 @@ struct HomeDevice: Sendable {
   var digits: String { address.description.filter { $0 != ":" }.lowercased() }
   private var node: String { "ringtap_" + digits }
 
-  /// Topic that reports whether the link is up.
+  /// Topic that reports the state of the link.
   var availabilityTopic: String { "\(prefix)/sensor/\(node)/availability" }
   /// Topic on which Home Assistant announces that it has started.
   var birthTopic: String { "\(prefix)/status" }
@@ -85,7 +85,7 @@ struct HomeDevice: Sendable {
 
   private var shownName: String { shown(name) ?? shown(facts.model) ?? "\(kind) \(address)" }
 
-  /// Returns printable text. Home Assistant displays text unchanged.
+  /// Returns printable text, because Home Assistant displays text unchanged.
   private func shown(_ text: String?) -> String? {
     guard let text, text.contains(where: { !$0.isWhitespace }) else { return nil }
     return text.printable
@@ -145,7 +145,7 @@ enum HomeEntity: String, CaseIterable, Hashable, Sendable {
         name: "Heart rate quality", unit: "%", stateClass: "measurement", decimals: 0,
         icon: "mdi:signal", isDiagnostic: true)
     case .worn: Facts(name: "Worn", component: .binarySensor, icon: "mdi:account-check")
-    // No device class: Home Assistant's energy class does not accept kilojoules.
+    // The entity has no device class, because Home Assistant's energy class does not accept kilojoules.
     case .energy:
       Facts(
         name: "Energy expended", unit: "kJ", stateClass: "total_increasing", decimals: 0, icon: "mdi:fire")
@@ -179,10 +179,11 @@ enum HomeEntity: String, CaseIterable, Hashable, Sendable {
     }
   }
 
-  /// Payload for an unknown value. For a text, Home Assistant has no special payload.
+  /// Payload for an unknown value. For text values, Home Assistant has no special payload.
   var unknown: String { self == .temperatureQuality ? "unknown" : "None" }
 
-  /// Time after which a value expires unless a new one arrives; `nil` if it expires when the link is lost.
+  /// Time after which a value expires unless a new value arrives; `nil` if the value expires when the link is
+  /// lost.
   var holds: Duration? {
     switch self {
     case .heartRate, .heartRateQuality, .worn: .seconds(30)
@@ -192,7 +193,7 @@ enum HomeEntity: String, CaseIterable, Hashable, Sendable {
     }
   }
 
-  /// Whether the value remains valid when the link is lost. True for a day's counters and the battery level.
+  /// Whether the value remains valid when the link is lost, like a day's counters and the battery level.
   var outlivesLink: Bool {
     switch self {
     case .steps, .calories, .distance, .energy, .battery: true

@@ -7,14 +7,14 @@ import Recording
 import SensorSessions
 import Synchronization
 
-/// Fills a board from the recordings of a device, one after the other.
+/// Fills a board with the values of a device from its consecutive recordings.
 ///
 /// The thread that writes the recording's files delivers values, a few per second. Raw ticks of a ring are
-/// queued for the connection's thread, which computes the pulse. Link events come from other threads. They
-/// are queued until the writing thread runs again, so that they follow the samples that arrived before them.
+/// queued for the connection's thread, which computes the pulse. Link events come from other threads. Link
+/// events are queued until the writing thread runs again, so that they follow earlier samples.
 final class HomeFeed: RecordingWatcher {
-  /// Capacity of the queue of ticks for the connection's thread: ten seconds of the fastest ring. Further
-  /// ticks are dropped, and count as a gap for the pulse.
+  /// Capacity of the queue of ticks for the connection's thread: ten seconds of the fastest ring. If the
+  /// queue is full, ticks are dropped, which the pulse treats as a gap.
   private static let tickCapacity = 1 << 13
 
   private struct State: Sendable {
@@ -25,9 +25,9 @@ final class HomeFeed: RecordingWatcher {
     var pulse = LivePulse()
     /// The last reading that was published.
     var reading: LivePulseReading?
-    /// Link events (whether the link is up): `changes` since the writing thread last ran, and `due` to be
-    /// handled in its current turn.
+    /// Link events since the writing thread last ran: true if the link is up.
     var changes: [Bool] = []
+    /// Link events to handle in the current turn of the writing thread.
     var due: [Bool] = []
   }
 
@@ -56,7 +56,7 @@ final class HomeFeed: RecordingWatcher {
   private func setLink(isUp: Bool, _ state: inout State) {
     state.board.setLink(isUp: isUp, SystemClock.monotonic())
     guard !isUp else { return }
-    // The pulse must not be computed from ticks that arrived before the loss.
+    // The pulse must not use ticks that arrived before the loss.
     while ticks.pop() != nil {}
     (state.pulse, state.reading) = (LivePulse(), nil)
   }
@@ -109,7 +109,7 @@ final class HomeFeed: RecordingWatcher {
     state.withLock { state in
       switch reply {
       case .battery(let battery), .notification(.battery(let battery)):
-        // A value above 100 means that the level is unknown.
+        // A level above 100 means unknown.
         guard battery.percent <= 100 else { return }
         state.board.set(.battery, "\(battery.percent)", now)
         state.board.set(.charging, HomeTable.flag(battery.isCharging), now)

@@ -4,8 +4,8 @@ import Fleet
 package import Recording
 import Synchronization
 
-/// Publishes one device to Home Assistant on its own thread. A recording does not wait for it, and is not
-/// affected by its errors.
+/// Publishes one device to Home Assistant on its own thread. A recording does not wait for the run, and the
+/// run's errors do not affect the recording.
 package final class HomeRun: Sendable {
   static let packetByteCount = Limit(
     4096, "bytes of a message from Home Assistant", by: .broker,
@@ -23,7 +23,7 @@ package final class HomeRun: Sendable {
   private let feed: HomeFeed
   private let client: String
   private let note: @Sendable (String) -> Void
-  /// Why something cannot be published; `nil` if there is no problem.
+  /// The reason for which messages cannot be published; `nil` if there is no problem.
   private let trouble = Mutex<String?>(nil)
   private let outbox: Outbox
 
@@ -41,10 +41,10 @@ package final class HomeRun: Sendable {
   /// The watcher for the recordings of the device, used by one recording after the other.
   package var watcher: any RecordingWatcher { feed }
 
-  /// Publishes that the device is unavailable. Waits until the broker has acknowledged all messages, or
+  /// Publishes that the device is unavailable. Then waits until the broker has acknowledged all messages, or
   /// cannot be reached.
   ///
-  /// - Returns: why something was not published; `nil` if everything was published.
+  /// - Returns: the reason for which a message was not published; `nil` if all messages were published.
   package func finish() async -> String? {
     feed.withBoard { $0.end() }
     // Connecting to a host that does not respond may take longer than the time limit.
@@ -74,7 +74,7 @@ package final class HomeRun: Sendable {
       } catch {
         if version.fallsBack(after: error, note) { continue }
         tell("\(error)")
-        // A retry cannot succeed.
+        // Retrying cannot succeed after a final error.
         if case .final = error { return }
         outbox.rest(milliseconds: delay.next(in: .open), in: .open)
       }
@@ -151,14 +151,14 @@ package final class HomeRun: Sendable {
   }
 }
 
-/// Detects that Home Assistant has started. Used by one thread.
+/// Detects that Home Assistant has started. Only one thread uses it.
 private final class HomeBirth {
   let topic: String
   private var isNew = false
 
   init(_ topic: String) { self.topic = topic }
 
-  /// A retained message reports an earlier start. Everything has been sent since then.
+  /// Handles a message on the birth topic. Ignores a retained message, which reports an earlier start.
   func take(_ topic: String, _ payload: Span<UInt8>, _ isRetained: Bool) {
     guard topic == self.topic, !isRetained, payload.count == 6 else { return }
     isNew = [UInt8](encoding: payload.count) { $0.append(payload) } == Array("online".utf8)

@@ -2,8 +2,9 @@ import Recording
 
 /// Extracts the values for Home Assistant from the rows of one recorded table.
 ///
-/// If a row has no heart rate or temperature, the value is reported as unknown: without contact, a strap has
-/// no rate. Values that a sensor sends only with some rows, such as the energy, keep their last value.
+/// If a row has no heart rate or temperature, for example because a strap has no contact, the value is
+/// reported as unknown. If a sensor sends a value only with some rows, such as the energy, the last value is
+/// kept.
 struct HomeTable: Sendable {
   private enum Source: Sendable { case heartRate, temperature, cycling }
 
@@ -15,6 +16,8 @@ struct HomeTable: Sendable {
   private let columns: [RecordedColumn]
   private var cells: WordRow
 
+  /// Prepares the extraction from a table.
+  ///
   /// - Returns: `nil` for a table without values for Home Assistant: beats, light, acceleration.
   init?(_ table: RecordedTable) {
     switch table.name {
@@ -29,7 +32,7 @@ struct HomeTable: Sendable {
 
   /// Returns the values of a row.
   ///
-  /// - Returns: each value in Home Assistant's format; `nil` if it is currently unknown.
+  /// - Returns: each value in Home Assistant's format; `nil` if the value is currently unknown.
   mutating func values(of row: some RecordedRow) -> [(HomeEntity, String?)] {
     cells.removeAll()
     row.encode(into: &cells)
@@ -48,7 +51,7 @@ struct HomeTable: Sendable {
 
   private var temperatures: [(HomeEntity, String?)] {
     let state = word("state")
-    // The next row may have the final result.
+    // The next row may have the final result of the measurement.
     if state == "intermediate" { return [] }
     let level = number("quality").flatMap { Int(exactly: $0) }
     let quality = level.flatMap { Self.qualities.indices.contains($0) ? Self.qualities[$0] : nil }
@@ -68,7 +71,7 @@ struct HomeTable: Sendable {
     text.map { [(entity, $0)] } ?? []
   }
 
-  /// Returns a heart rate. Sensors send 0 until they have found a rate.
+  /// Returns a heart rate. A rate of 0 counts as unknown: sensors send 0 until they have found a rate.
   private func rate(_ column: String) -> String? {
     number(column).flatMap { $0 > 0 ? Self.text($0, 0) : nil }
   }

@@ -2,7 +2,7 @@ package import BLELinux
 import BLEWire
 internal import CCurl
 
-/// Why the writer cannot start.
+/// The reason for which the writer cannot start.
 package enum NoInfluxWriter: Error, Hashable, CustomStringConvertible {
   /// libcurl is unavailable. The text is the dynamic linker's message.
   case noCurl(String)
@@ -36,7 +36,7 @@ package enum NoInfluxWriter: Error, Hashable, CustomStringConvertible {
     counted: "nowhere: only 512 bytes of it are used")
 
   private static let connectMilliseconds: CInt = 5_000
-  /// Timeout of a whole post. A server that does not respond delays a batch by this time.
+  /// Timeout of a post in milliseconds. A server that does not respond delays a batch by this time.
   private static let milliseconds: CInt = 10_000
 
   private let http: OpaquePointer
@@ -46,7 +46,7 @@ package enum NoInfluxWriter: Error, Hashable, CustomStringConvertible {
     if let problem = unsafe ringtap_http_load() { throw .noCurl(unsafe String(cString: problem)) }
     let http = unsafe Self.withText(plan.token.map { "Token " + $0 }) { authorization in
       unsafe Self.withText(plan.certificates) { file in
-        // SAFETY: the texts are copied by the call.
+        // SAFETY: the call copies the texts.
         unsafe plan.url.withCString { url in
           unsafe "ringtap/\(plan.version)".withCString { agent in
             var options = unsafe ringtap_http_options(
@@ -63,13 +63,14 @@ package enum NoInfluxWriter: Error, Hashable, CustomStringConvertible {
   }
 
   deinit {
-    // SAFETY: no other reference exists any more.
+    // SAFETY: no other reference to the endpoint exists.
     unsafe ringtap_http_free(http)
   }
 
   /// Posts the bytes, and waits up to the timeout for the response.
   func post(_ octets: [UInt8]) -> Answer {
-    // SAFETY: the bytes are used within the call; the texts remain until the next one, and end with a zero.
+    // SAFETY: the bytes are used during the call; the texts remain valid until the next call, and end with a
+    // zero.
     let status = unsafe octets.withUnsafeBufferPointer {
       unsafe ringtap_http_post(http, $0.baseAddress, $0.count)
     }

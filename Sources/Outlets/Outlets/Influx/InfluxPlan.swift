@@ -19,6 +19,8 @@ package struct InfluxPlan: Hashable, Sendable {
   /// Version of ringtap.
   let version: String
 
+  /// Creates a plan.
+  ///
   /// - Parameters:
   ///   - url: the URL with path and query, which select the database, or the organisation and bucket.
   ///   - token: the token for the header `Authorization: Token`.
@@ -62,7 +64,7 @@ package struct InfluxPlan: Hashable, Sendable {
     }
     let rest = place.dropFirst(scheme.count)
     let host = rest.prefix { $0 != "/" }
-    // The message must not contain the host, because it may include a password.
+    // The message must not contain the host, because the text may include a password.
     if host.contains("@") { throw secret }
     guard !host.isEmpty, rest.count > host.count + 1 else {
       throw ParseError(

@@ -1,34 +1,34 @@
 import BLELinux
 import BLEWire
-// Only this type is imported, because the module has its own `SampleTable`.
+// Import only this type, because the module has another `SampleTable`.
 import struct CaptureTools.LineProtocol
 import Fleet
 import JSONText
 import Synchronization
 
-/// Writes samples to a database on its own thread. A recording does not wait for it, and is not affected by
-/// its errors.
+/// Writes samples to a database on its own thread. A recording does not wait for the writer, and the writer's
+/// errors do not affect the recording.
 ///
-/// Lines gather for a second, or until a batch is full. A batch is retried until the server accepts or
-/// rejects it. Further lines wait in a bounded queue meanwhile.
+/// Lines gather for a second, or until a batch is full. The writer sends a batch again until the server
+/// accepts or rejects it. Further lines wait in a bounded queue.
 package final class InfluxWriter: Sendable {
-  /// How long lines gather, in milliseconds.
+  /// Time for which lines gather before they are sent, in milliseconds.
   private static let gatherMilliseconds = 1_000
-  /// Longest time in seconds that the server can request with Retry-After.
+  /// Longest delay in seconds that the server can request with Retry-After.
   private static let longestRetrySeconds = 60
   /// Time limit for finishing, and then for cancelling a post in progress.
   private static let patience = Duration.seconds(5)
   private static let cancelPatience = Duration.milliseconds(1_500)
-  /// Maximum number of messages that the server has started or stopped accepting lines.
+  /// Maximum number of messages about a server that starts or stops accepting lines.
   private static let newsLimit = 20
   /// Maximum number of characters of a server's response that are shown.
   private static let wordsCount = 200
 
   /// Messages already shown to the user.
   private struct Told: Sendable {
-    /// Why lines are waiting.
+    /// The reason for which lines are waiting.
     var trouble: String?
-    /// Why the server first rejected lines.
+    /// The reason for the server's first rejection of lines.
     var refusal: String?
     var changes = 0
   }
@@ -40,7 +40,9 @@ package final class InfluxWriter: Sendable {
   private let told = Mutex(Told())
   private let outbox: Outbox
 
-  /// - Parameter note: called on the writer's thread with a line of text when the server starts or stops
+  /// Creates a writer and starts its thread.
+  ///
+  /// - Parameter note: receives a line of text, on the writer's thread, when the server starts or stops
   ///   accepting lines.
   package init(
     _ plan: InfluxPlan, note: @escaping @Sendable (String) -> Void
@@ -61,7 +63,7 @@ package final class InfluxWriter: Sendable {
 
   // MARK: The end
 
-  /// Waits until everything is written, or until the time limit has passed.
+  /// Waits until all lines are written, or until the time limit has passed.
   package func finish() async {
     await outbox.finish(within: Self.patience)
     await leave()
@@ -74,7 +76,7 @@ package final class InfluxWriter: Sendable {
     await outbox.wait(within: Self.cancelPatience)
   }
 
-  /// Describes the lines that the server has not confirmed, and why; `nil` if it has confirmed all lines.
+  /// A message about unconfirmed lines, with the reason; `nil` if the server has confirmed all lines.
   package var problem: String? {
     let (counts, told) = (buffer.counts, told.withLock { $0 })
     var parts: [String] = []
@@ -94,7 +96,7 @@ package final class InfluxWriter: Sendable {
       : "\(plan.place) has confirmed \(counted(counts.confirmed, "line")); " + parts.joined(separator: ", ")
   }
 
-  /// Ends the writer as soon as possible, because nothing was recorded or the user cancelled.
+  /// Ends the writer as soon as possible. Call this if nothing was recorded or the user cancelled.
   package func abandon() { outbox.abandon() }
 
   // MARK: The thread
@@ -138,8 +140,8 @@ package final class InfluxWriter: Sendable {
     case refused(String)
     case later(String, seconds: Int)
 
-    /// In InfluxDB's API, only status 204 means that all lines were accepted. A 200 may come from an
-    /// unrelated server.
+    /// Interprets a response. In InfluxDB's API, only status 204 means that all lines were accepted; a 200
+    /// may come from an unrelated server.
     init(_ answer: HTTPEndpoint.Answer) {
       switch answer {
       case .missing(let why): self = .later(InfluxWriter.words(why), seconds: 0)
@@ -207,18 +209,20 @@ final class InfluxBuffer: Sendable {
 
   /// Numbers of lines by outcome.
   struct Counts: Hashable, Sendable {
-    /// Lines that the server confirmed, lines that it rejected, and lines that did not fit into the queue.
+    /// Number of lines that the server has confirmed.
     var confirmed = 0
+    /// Number of lines that the server has rejected.
     var refused = 0
+    /// Number of lines that did not fit into the queue.
     var dropped = 0
-    /// Lines that are queued or in flight.
+    /// Number of lines that are queued or in flight.
     var waiting = 0
   }
 
   static let limit = Limit(
     16 << 20, "bytes of lines that wait for a database", by: .broker, whenFull: "further lines are dropped",
     counted: "a message at the end, and exit status 4")
-  /// Size in bytes at which a batch is sent before its second has passed.
+  /// Size in bytes at which a batch is sent immediately.
   static let batchByteCount = 128 << 10
 
   private struct State: Sendable {
@@ -289,12 +293,12 @@ final class InfluxLines: SampleOutput {
 
   private let device: SampleDevice
   private let writer: InfluxWriter
-  /// Used by one thread at a time.
+  /// Only one thread at a time uses the state.
   private let state = Mutex(State())
 
   init(_ device: SampleDevice, to writer: InfluxWriter) { (self.device, self.writer) = (device, writer) }
 
-  /// `nil`: samples need not be delivered early, because batches gather for longer.
+  /// Always `nil`, because batches gather for longer than samples.
   var gatherMilliseconds: Int? { nil }
 
   func open(_ table: SampleTable) {

@@ -2,15 +2,13 @@ import BLEWire
 
 /// Converts wall-clock timestamps of samples to LSL's clock, which is never adjusted.
 ///
-/// The kernel derives both clocks from one source, so their offset is constant until the wall clock is set,
-/// and needs no smoothing. It is measured when a recording starts and each time samples are pushed. If a
-/// measurement differs by more than its error, the wall clock was stepped between this reading and the
-/// previous one.
+/// The kernel derives both clocks from one source, so their offset is constant until the wall clock is set.
+/// The offset is measured when a recording starts and each time samples are pushed. If two measurements
+/// differ by more than their error, the wall clock was set in between.
 ///
-/// The timestamp shows whether a sample was taken before or after a step. With the new offset, a sample taken
-/// after the step falls between the step and now. Any other sample was taken before the step, regardless of
-/// when it arrives. If a step is shorter than the time between two readings, or than the delay of a ring's
-/// ticks, samples around it have an error of the step's size.
+/// The timestamp of a sample shows whether the sample was taken before or after the step: after the step, its
+/// time by the new offset is between the step and now. If the step is shorter than the time between two
+/// readings, or than the delay of a ring's ticks, samples near the step have an error of the step's size.
 struct LSLClock: Sendable {
   /// A reading of the wall clock between two readings of LSL's clock, in nanoseconds.
   struct Reading: Sendable {
@@ -36,7 +34,7 @@ struct LSLClock: Sendable {
 
     /// Offset from LSL's clock to the wall clock.
     fileprivate var offset: TimeSpan { TimeSpan(from: before &+ (after &- before) / 2, to: wall) }
-    /// Maximum error of `offset`. It includes the rounding error of LSL's clock, which is a double.
+    /// Maximum error of `offset`. The error includes the rounding of LSL's clock, which is a double.
     fileprivate var error: Int64 { (after &- before) / 2 &+ 100 }
   }
 
@@ -46,7 +44,7 @@ struct LSLClock: Sendable {
   private var offset: TimeSpan
   private var error: Int64
   private var now: Int64
-  /// The offset before the last step, and the time of the last reading that confirmed it.
+  /// The offset before the last step, and the time of the last reading with this offset.
   private var earlier: (offset: TimeSpan, seenAt: Int64)?
 
   init(_ reading: Reading) {

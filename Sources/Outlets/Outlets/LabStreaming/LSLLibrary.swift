@@ -1,7 +1,7 @@
 import BLEWire
 internal import CLabStreaming
 
-/// Why liblsl cannot be used.
+/// The error if liblsl cannot be used.
 package struct NoLabStreaming: Error, Hashable, CustomStringConvertible {
   /// The dynamic linker's message.
   package let reason: String
@@ -14,8 +14,8 @@ package struct NoLabStreaming: Error, Hashable, CustomStringConvertible {
 
 /// liblsl, loaded at first use.
 @safe struct LSLLibrary: @unchecked Sendable {  // The table it points to is written once, before first use.
-  /// Capacity of a receiver's queue, in liblsl's unit and with its default: seconds at the stream's rate, or
-  /// hundreds of samples if the stream has no rate.
+  /// Capacity of a receiver's queue, equal to liblsl's default. The unit is a second at the stream's rate, or
+  /// a hundred samples if the stream has no rate.
   static let queueLimit = Limit(
     360, "seconds of samples queued for one receiver of an LSL stream; hundreds of samples if it has no rate",
     by: .program, whenFull: "liblsl drops the oldest, for this receiver only",
@@ -48,7 +48,7 @@ package struct NoLabStreaming: Error, Hashable, CustomStringConvertible {
   ///
   /// - Returns: `nil` on failure. liblsl prints the reason on standard error.
   init?(_ stream: LSLStream, _ library: LSLLibrary) {
-    // SAFETY: all texts are copied by the calls; an outlet has a copy of its description.
+    // SAFETY: the calls copy all texts; an outlet has a copy of its description.
     let functions = unsafe library.functions.pointee
     guard
       let info = unsafe functions.create_streaminfo(
@@ -65,17 +65,17 @@ package struct NoLabStreaming: Error, Hashable, CustomStringConvertible {
   }
 
   deinit {
-    // SAFETY: no other reference exists any more.
+    // SAFETY: no other reference to the outlet exists.
     unsafe library.functions.pointee.destroy_outlet(outlet)
   }
 
-  /// Adds the elements of a stream's description. Their names are those of the XDF specification.
+  /// Adds the elements of a stream's description. The names of the elements are from the XDF specification.
   private static func describe(_ stream: LSLStream, _ root: OpaquePointer, _ functions: ringtap_lsl) {
     func append(_ values: [LSLStream.Element], _ element: OpaquePointer) {
       // SAFETY: the elements belong to the description, which outlives this call.
       for value in values { _ = unsafe functions.append_child_value(element, value.name, value.value) }
     }
-    // SAFETY: as above.
+    // SAFETY: the elements belong to the description, which outlives this call.
     let channels = unsafe functions.append_child(root, "channels")
     for channel in stream.channels { unsafe append(channel, functions.append_child(channels, "channel")) }
     unsafe append(stream.acquisition, functions.append_child(root, "acquisition"))
@@ -94,14 +94,14 @@ package struct NoLabStreaming: Error, Hashable, CustomStringConvertible {
   ///   - times: one time per sample.
   /// - Returns: whether liblsl accepted the samples.
   func push(_ values: [Double], at times: [Double]) -> Bool {
-    // SAFETY: the arrays are copied within the call; there is a value for each channel of each sample.
+    // SAFETY: the call copies the arrays; there is a value for each channel of each sample.
     unsafe library.functions.pointee.push_chunk_dtnp(outlet, values, UInt(values.count), times, 1) == 0
   }
 
   /// Adds a text sample to the queue of each receiver.
   func push(_ text: String, at time: Double) -> Bool {
     unsafe text.withCString { text in
-      // SAFETY: the text is copied within the call; the stream has one channel.
+      // SAFETY: the call copies the text; the stream has one channel.
       var texts: [UnsafePointer<CChar>] = unsafe [text]
       return unsafe library.functions.pointee.push_sample_strtp(outlet, &texts, time, 1) == 0
     }

@@ -2,8 +2,8 @@ import BLEWire
 import JSONText
 import Recording
 
-/// Description of a stream for receivers. It cannot change after the outlet has been created. It is the same
-/// for each recording of a device, so that a receiver finds the stream again after it has ended.
+/// Description of a stream for receivers. The description cannot change after the outlet has been created.
+/// Each recording of a device has the same description, so that a receiver finds the stream again.
 struct LSLStream: Hashable, Sendable {
   /// Format codes of liblsl.
   enum Format: Int32, Sendable {
@@ -57,7 +57,7 @@ struct LSLStream: Hashable, Sendable {
     _ part: String, of device: SampleDevice, type: String, _ format: Format, rateHz: Double,
     channels: [[Element]]
   ) {
-    // The name must not contain text from the device, or facts that are only sometimes known.
+    // The name must not contain text from the device, or facts that are not always known.
     name = "\(device.kind) \(device.address) \(part)"
     sourceID = "ringtap:\(device.address):\(part)"
     (self.type, self.format, self.rateHz, self.channels) = (type, format, rateHz, channels)
@@ -68,15 +68,15 @@ struct LSLStream: Hashable, Sendable {
     self.acquisition = acquisition
   }
 
-  /// Manufacturer by device kind, for kinds that only one manufacturer makes. The device's own Device
-  /// Information is read too late, after its first sample.
+  /// Manufacturer by device kind, for kinds with only one manufacturer. The device's Device Information is
+  /// read too late, after the first sample.
   private static let makers = ["ring": "Colmi", "polar": "Polar Electro Oy"]
 
   /// Content types named in the XDF specification.
   private static let types = ["ecg": "ECG", "ppg": "PPG"]
 
   /// Returns the indexes of the columns that are channels. Excludes the timestamp in the first column, and
-  /// other times, which have more digits than a double can hold.
+  /// other times, because a double cannot hold all their digits.
   static func places(_ columns: [RecordedColumn]) -> [Int] {
     columns.indices.dropFirst().filter { columns[$0].unit != "ns" }
   }

@@ -16,14 +16,16 @@ package final class LabStreaming: Sendable {
     case refused(SampleDevice, samples: Int)
   }
 
-  /// How long liblsl gets to send the last samples, in milliseconds. Samples that are queued when a stream
-  /// ends are lost, and liblsl does not report whether any are queued.
+  /// Time in milliseconds for liblsl to send the last samples. When a stream ends, its queued samples are
+  /// lost, and liblsl does not report queued samples.
   private static let lingerMilliseconds = 250
 
   private let library: LSLLibrary
   private let news: @Sendable (News) -> Void
   private let devices = Mutex<[DeviceOutlets]>([])
 
+  /// Loads liblsl.
+  ///
   /// - Parameter news: called on the thread that writes the recording's files.
   package init(news: @escaping @Sendable (News) -> Void) throws(NoLabStreaming) {
     library = try LSLLibrary()
@@ -44,7 +46,7 @@ package final class LabStreaming: Sendable {
       return devices
     }
     let isOver = OneShot<Void>()
-    // Ending a stream takes a while, so it runs on its own thread.
+    // Ends the streams on a separate thread, because ending takes a while.
     let isStarted: Void? = try? SystemThread.start(named: "ringtap-lsl-end") {
       if devices.contains(where: \.mayBeSending), let wake = try? WakeEvent() {
         wake.pause(milliseconds: Self.lingerMilliseconds)
@@ -60,10 +62,10 @@ package final class LabStreaming: Sendable {
 
 /// The streams of one device: one per table, and one for events.
 ///
-/// The thread that writes the recording's files pushes samples. A push copies them into liblsl's queues, one
-/// queue for each receiver, and does not block: liblsl sends from its own threads.
+/// The thread that writes the recording's files pushes samples. A push copies samples into liblsl's queues,
+/// one queue for each receiver, and does not block, because liblsl sends from its own threads.
 final class DeviceOutlets: SampleOutput {
-  /// How long samples gather while there are receivers, in milliseconds.
+  /// Time in milliseconds for which samples gather while there are receivers.
   private static let gatherMilliseconds = 20
   /// Number of values after which samples are pushed before the end of the current turn.
   private static let batchValueCount = 4_096
@@ -80,9 +82,9 @@ final class DeviceOutlets: SampleOutput {
   private let device: SampleDevice
   private let library: LSLLibrary
   private let news: @Sendable (LabStreaming.News) -> Void
-  /// Used by one thread at a time.
+  /// Only one thread at a time uses the state.
   private let state: Mutex<State>
-  /// Read in each turn, without the lock.
+  /// Whether a stream has receivers; read in each turn without the lock.
   private let hasReceivers = Atomic<Bool>(false)
 
   init(_ device: SampleDevice, _ library: LSLLibrary, news: @escaping @Sendable (LabStreaming.News) -> Void) {
@@ -92,7 +94,7 @@ final class DeviceOutlets: SampleOutput {
 
   var gatherMilliseconds: Int? { hasReceivers.load(ordering: .relaxed) ? Self.gatherMilliseconds : nil }
 
-  /// Whether a receiver may not have received the latest samples yet.
+  /// Whether a receiver may still lack the latest samples.
   fileprivate var mayBeSending: Bool {
     state.withLock { state in
       state.events?.hasReceivers == true || state.tables.contains { $0?.outlet.hasReceivers == true }
@@ -101,7 +103,7 @@ final class DeviceOutlets: SampleOutput {
 
   /// Ends the streams.
   func close() {
-    // Done without the lock, because it takes a long time.
+    // This runs without the lock, because it takes a long time.
     _ = state.withLock { state in
       let ended = (state.tables, state.events)
       (state.tables, state.events) = ([], nil)
@@ -176,7 +178,7 @@ private struct OutletTable: Sendable {
   /// Indexes of the columns that are channels.
   private let places: [Int]
   /// Whether there were receivers at the start of the turn. A receiver that connects during a turn gets
-  /// samples from the next turn on.
+  /// samples from the next turn.
   var hasReceivers = false
   /// Timestamps of pending samples, in nanoseconds since the Unix epoch.
   private var stamps: [Int64] = []

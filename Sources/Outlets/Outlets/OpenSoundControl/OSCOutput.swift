@@ -8,12 +8,12 @@ import Synchronization
 /// The message of a row is `/KIND/ADDRESS/TABLE` with the values of the columns after the time: numbers as
 /// 32-bit floats, words as strings, a missing value as nil. `/KIND/ADDRESS/link` has "lost" or "back", and
 /// `/KIND/ADDRESS/end` the reason. Messages have no time, because receivers schedule by their own clock. UDP
-/// reports at most that a message was refused, and not every time.
+/// reports only some refused messages, and no other lost messages.
 ///
 /// OSC 1.0 specification, "OSC Messages"; nil is in OSC 1.1.
 package final class OSCOutput: Sendable {
   private let socket: FileDescriptor
-  /// Messages that are known not to have arrived.
+  /// Number of messages that are known to be lost.
   private let dropped = Atomic<Int>(0)
 
   /// Address and port of a receiver.
@@ -46,12 +46,12 @@ package final class OSCOutput: Sendable {
   /// Returns an output for the samples of a device.
   package func output(of device: SampleDevice) -> any SampleOutput { DeviceMessages(device, on: self) }
 
-  /// Number of messages that were refused because no program listens at the port, or that this machine could not
-  /// send. Others may be lost, too.
+  /// Number of messages that were refused because no program listens at the port, or that this machine could
+  /// not send. Further messages may be lost.
   package var missed: Int { dropped.load(ordering: .relaxed) }
 
   fileprivate func send(_ message: [UInt8]) {
-    // A refusal belongs to an earlier message, so this one is sent again. udp(7).
+    // The reported refusal belongs to an earlier message, so send this message again. udp(7).
     guard let error = failure(sending: message) else { return }
     dropped.add(1, ordering: .relaxed)
     if error.condition == .refused, failure(sending: message) != nil { dropped.add(1, ordering: .relaxed) }
@@ -63,7 +63,7 @@ package final class OSCOutput: Sendable {
   }
 }
 
-/// The messages of one device.
+/// Sends the messages of one device.
 private final class DeviceMessages: SampleOutput {
   private struct Table {
     let address: String

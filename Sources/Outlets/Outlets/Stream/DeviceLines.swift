@@ -20,7 +20,7 @@ final class DeviceLines: SampleOutput {
   /// The address as written in each line.
   private let address: String
   private let stream: SampleStream
-  /// Used by one thread at a time.
+  /// Only one thread at a time uses the state.
   private let state = Mutex(State())
 
   init(_ device: SampleDevice, on stream: SampleStream) {
@@ -105,7 +105,7 @@ final class DeviceLines: SampleOutput {
     }
   }
 
-  /// Returns a line other than a sample.
+  /// Returns a line that is not a sample.
   private func notice(_ name: String, _ members: (inout JSONLine) -> Void) -> [UInt8] {
     var line = JSONLine()
     line.object { line in

@@ -7,18 +7,19 @@ import Synchronization
 /// Live destination of one device's samples, in addition to the files: lines for other programs, LSL streams,
 /// or a database.
 ///
-/// It receives the tables and then their rows, with the names and columns of `session.json` and its files.
-/// `SampleTap` passes it the rows of a recording. Calls are sequential, and most of them come from the thread
-/// that writes the files. An implementation must not block there, because that delays the recording.
+/// An output receives the tables and then their rows, with the names and columns of the recording's files.
+/// `SampleTap` passes the rows of a recording to the output. Calls are sequential, and most calls come from
+/// the thread that writes the files. An implementation must not block this thread, because blocking delays
+/// the recording.
 package protocol SampleOutput: AnyObject, Sendable {
-  /// How long samples may gather before they are delivered, in milliseconds; `nil` for the most efficient
-  /// time, a quarter of a second. Read in each turn.
+  /// Time in milliseconds for which samples may gather before delivery; `nil` for the most efficient time, a
+  /// quarter of a second. The property is read in each turn.
   var gatherMilliseconds: Int? { get }
   /// Announces a table before its first row, and again if its columns change.
   func open(_ table: SampleTable)
   /// Delivers a row of the table with this number.
   ///
-  /// - Parameter cells: one per column, encoded as `TableCell`. The array is reused: do not keep it.
+  /// - Parameter cells: one per column, encoded as `TableCell`. The array is reused, so do not keep it.
   func take(_ cells: [UInt64], of table: Int)
   /// Delivers an event, after the rows that precede it.
   func take(_ event: SampleEvent)
@@ -40,14 +41,14 @@ package struct SampleDevice: Hashable, Sendable {
   }
 }
 
-/// Which rows of a recording are delivered. A ring's values are in a table per stream and, up to 8 s later, all
-/// together in its table of ticks.
+/// The rows of a recording that are delivered. A ring's values are in one table per stream and, up to 8 s
+/// later, also in the table of ticks.
 package enum SampleRows: String, CaseIterable, Hashable, Sendable {
   /// The table of each stream.
   case tables
-  /// The table of ticks; for devices without one, the table of each stream.
+  /// The table of ticks; for a device without ticks, the table of each stream.
   case ticks
-  /// Both.
+  /// The tables of the streams and the table of ticks.
   case all
 
   func selects(_ table: RecordedTable, among tables: [RecordedTable]) -> Bool {
@@ -78,12 +79,12 @@ package struct SampleTable: Hashable, Sendable {
 package enum SampleEvent: Sendable {
   /// The link was lost.
   case lost(SessionGap)
-  /// The stream has resumed. The first rows of the new link may precede this event.
+  /// The link is back and the stream has resumed. The first rows of the new link may precede this event.
   case back(SessionGap)
   /// The recording ended.
   ///
   /// - Parameters:
-  ///   - reason: the reason from `session.json`, or why the recording could not start.
+  ///   - reason: the reason from `session.json`, or the error that prevented the start.
   ///   - rows: number of rows that were delivered.
   ///   - lost: number of samples that were received but are not in any file.
   case end(reason: String, rows: Int, lost: Int)
@@ -91,9 +92,9 @@ package enum SampleEvent: Sendable {
 
 /// Delivers the rows of one recording to outputs.
 ///
-/// A row is encoded into cells once for all outputs, in reused memory. Link events come from other threads.
-/// They are queued until the thread that writes the files runs again, so that they follow the rows that
-/// arrived before them.
+/// A row is encoded into cells once for all outputs, in reused memory. Link events come from other threads. A
+/// link event is queued until the thread that writes the files runs again, so that the event follows earlier
+/// rows.
 package final class SampleTap: RecordingWatcher {
   private struct Table: Sendable {
     var description: SampleTable
@@ -108,7 +109,7 @@ package final class SampleTap: RecordingWatcher {
   /// State used by the thread that writes the files; at the end also by the thread that ends the recording.
   private struct State: Sendable {
     var tables: [Table] = []
-    /// Index in `tables` of each of the recording's tables; `nil` for one that is not delivered.
+    /// Index in `tables` of each of the recording's tables; `nil` for a table that is not delivered.
     var places: [Int?] = []
     var rows = 0
     /// Events that were queued before this turn.
@@ -119,9 +120,11 @@ package final class SampleTap: RecordingWatcher {
   private let rows: SampleRows
   private let state = Mutex(State())
   private let events = Mutex<[SampleEvent]>([])
-  /// Whether events are queued. Lets a turn without events avoid the lock.
+  /// Whether events are queued. A turn without events avoids the lock.
   private let hasEvents = Atomic<Bool>(false)
 
+  /// Creates a tap of a recording.
+  ///
   /// - Parameter outputs: one or more outputs for the recording's device.
   package init(into outputs: [any SampleOutput], _ rows: SampleRows = .tables) {
     (self.outputs, self.rows) = (outputs, rows)

@@ -6,11 +6,12 @@ import Synchronization
 ///
 /// The thread that writes the recording's files encodes each line once for all readers, and only if there are
 /// readers. Each reader has a bounded queue and its own thread. If a reader is too slow, lines are dropped
-/// for it and it receives a line with their number. The recording never waits.
+/// for this reader, and the reader receives a line with the number of dropped lines. The recording never
+/// waits.
 package final class SampleStream: Sendable {
   /// Events to report to the user.
   package enum News: Sendable {
-    /// Writing to standard output failed, with EPIPE if its reader has closed it.
+    /// Writing to standard output failed; the error is EPIPE if the reader has closed it.
     case outputEnded(SystemError)
     /// A reader was rejected because the maximum number of readers is connected.
     case refused
@@ -19,7 +20,7 @@ package final class SampleStream: Sendable {
   static let readerLimit = Limit(
     64, "readers of a stream at once", by: .program, whenFull: "further ones are closed at once",
     counted: "a line on standard error for each")
-  /// How long samples gather while there are readers, in milliseconds.
+  /// Time in milliseconds for which samples gather while there are readers.
   private static let gatherMilliseconds = 20
   /// Time limit at the end for a reader that accepts no data.
   private static let patience = Duration.seconds(5)
@@ -42,7 +43,7 @@ package final class SampleStream: Sendable {
   private let output: StreamReader?
   private let news: @Sendable (News) -> Void
   private let state = Mutex(State())
-  /// Read for each row, without the lock.
+  /// Number of connected readers; read for each row without the lock.
   private let readerCount = Atomic<Int>(0)
 
   /// Opens the ports and accepts readers.
@@ -107,7 +108,7 @@ package final class SampleStream: Sendable {
     for reader in readers { reader.end() }
   }
 
-  /// Ends the stream, and waits for readers that still accept data. Abandons readers that accept none, and
+  /// Ends the stream, and waits for readers that still accept data. Abandons readers that accept no data, and
   /// all readers if the task is cancelled.
   package func finish() async {
     close()
@@ -117,8 +118,8 @@ package final class SampleStream: Sendable {
     }
   }
 
-  /// Number of lines that the reader of standard output did not get because they were dropped or not sent; 0
-  /// if the reader itself has closed the pipe.
+  /// Number of lines that were dropped or not sent to the reader of standard output; 0 if this reader has
+  /// closed the pipe.
   package var missed: Int {
     guard let output, state.withLock({ $0.readers.contains { $0 === output } }) else { return 0 }
     return output.missed
@@ -181,7 +182,7 @@ package final class SampleStream: Sendable {
 
   var gatherMilliseconds: Int? { hasReaders ? Self.gatherMilliseconds : nil }
 
-  /// Sets the line that describes a table. Readers that connect later receive it first.
+  /// Sets the line that describes a table. Readers that connect later receive this line first.
   func describe(_ key: TableKey, _ line: [UInt8]) {
     state.withLock { state in
       if let place = state.tables.firstIndex(where: { $0.key == key }) {

@@ -35,8 +35,7 @@ final class StreamReader: Sendable {
     }
   }
 
-  /// Number of lines that the reader did not get, whether or not this has been reported to it. Includes lines
-  /// that are queued or being sent.
+  /// Number of lines that the reader has not received, including lines that are queued or being sent.
   var missed: Int { state.withLock { $0.queue.missed + $0.queue.waitingCount + $0.underWay } }
 
   func offer(_ batch: LineBatch) {
@@ -52,13 +51,13 @@ final class StreamReader: Sendable {
   /// Stops sending, because the reader has disconnected.
   func abandon() { outbox.abandon() }
 
-  /// Marks the end: no further lines are added.
+  /// Marks the end of the lines: no further lines will be added.
   func end() { outbox.end() }
 
-  /// Waits until everything is sent or the reader has accepted no data for `patience`. If the thread is
-  /// blocked on a full pipe then, it is left running.
+  /// Waits until all lines are sent, or the reader has accepted no data for `patience`. A thread that is
+  /// blocked on a full pipe continues to run.
   func finish(within patience: Duration) async {
-    // A reader that was slow before the end gets the whole time, too.
+    // A reader that was slow before the end gets the full time limit.
     outbox.noteProgress()
     await outbox.finish(within: patience)
   }
@@ -95,7 +94,7 @@ final class StreamReader: Sendable {
   }
 }
 
-/// Destination of one reader's lines. Called on the reader's own thread, so calls may block.
+/// Destination of one reader's lines. Calls may block, because they come from the reader's own thread.
 protocol LineSink: Sendable {
   /// Waits until the reader accepts data, and writes as many bytes as possible.
   ///
@@ -167,12 +166,12 @@ struct LineBatch: Sendable {
 }
 
 /// Queue of lines for one reader. If the queue is full, lines are dropped for this reader only, and counted.
-/// Once there is space again, a line `missed` reports their number in their place.
+/// When there is space again, a line `missed` reports the number of dropped lines in their place.
 struct LineQueue {
-  /// Type of a line. It decides how much of the queue the line may use.
+  /// Type of a line, which determines how much of the queue the line may use.
   enum Kind: Sendable {
     case sample
-    /// A rare line that is more important than a sample. It may exceed the limit.
+    /// A rare line that is more important than a sample, and may exceed the limit.
     case notice
   }
 
@@ -181,12 +180,12 @@ struct LineQueue {
     whenFull: "further lines are dropped for this reader only", counted: "`missed` lines to the reader")
   /// Bytes beyond the limit that are reserved for notices.
   private static let reserve = 64 << 10
-  /// Bytes that must be free before lines are accepted again. With less, there would be a line `missed` for
+  /// Bytes that must be free before lines are accepted again. With less space, a line `missed` would follow
   /// every few lines.
   private static let leastRoom = 64 << 10
 
   var waiting: [UInt8] = []
-  /// Bytes that the sender has taken but not sent yet.
+  /// Number of bytes that the sender has taken but not sent yet.
   private var underWay = 0
   /// Number of dropped lines that have not been reported to the reader yet.
   private(set) var untold = 0
@@ -223,17 +222,17 @@ struct LineQueue {
     waiting += line
   }
 
-  /// Takes all queued bytes and leaves an empty buffer for reuse.
+  /// Moves all queued bytes into `octets`, and keeps the buffer of `octets` for reuse.
   mutating func take(into octets: inout [UInt8]) {
     octets.removeAll(keepingCapacity: true)
     swap(&octets, &waiting)
     underWay = octets.count
   }
 
-  /// Records that some of the taken bytes have been sent.
+  /// Records that the sender has sent `count` of the taken bytes.
   mutating func noteSent(_ count: Int) {
     underWay -= count
-    // Report dropped lines now, because there may be no further line to trigger the report.
+    // Report dropped lines now, because no further line may arrive to trigger the report.
     if untold > 0, byteCount + Self.leastRoom <= Self.limit.count { tellMissed() }
   }
 

@@ -8,7 +8,7 @@ package enum StreamTarget: Hashable, Sendable {
   /// A WebSocket.
   case web(WebPlace)
 
-  /// Error in the text of a target.
+  /// An error in the text of a target.
   package struct ParseError: Error, Hashable, CustomStringConvertible {
     package let description: String
   }
