@@ -88,8 +88,8 @@ package struct Publisher {
 
   /// Creates a publisher for a capture's directory.
   ///
-  /// - Parameter name: name of the publisher; `nil` for the name of an earlier run, otherwise a name made of the names
-  ///   of this machine and the device.
+  /// - Parameter name: name of the publisher; `nil` for the name of an earlier run, otherwise a name made of
+  ///   the names of this machine and the device.
   /// - Throws: `damaged` if `publish.json` is invalid; `system` if it cannot be written.
   package init(
     _ directory: String, prefix: String, name: String?, backlogByteCount: Int, now: MonotonicTime
