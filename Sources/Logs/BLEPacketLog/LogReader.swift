@@ -9,39 +9,40 @@ public import BLEWire
 /// while log.read({ record in … }) {}
 /// if let problem = log.problem { print(problem) }
 /// ```
-/// `read` lends the records of a piece of the file without copying them; `next` returns one copy after the
-/// other. Memory is bounded by the size of a piece. An error ends the records early; those before it are good.
-/// Encrypted links of a sniffer log need a key, unless the log contains a legacy pairing with Just Works or a
-/// passkey.
+/// `read` lends the records of a piece of the file without copying; `next` returns a copy of each record. The
+/// size of a piece bounds the memory. After an error there are no more records; the records before the error
+/// are valid. Encrypted links of a sniffer log need a key, unless the log contains a legacy pairing with Just
+/// Works or a passkey.
 ///
-/// A closure that gets records must not use the reader.
+/// A closure that receives records must not use the reader.
 public final class LogReader: Sequence, IteratorProtocol {
   /// Order and times of the records.
   public enum Times: Hashable, Sendable {
     case asWritten
-    /// Corrected by a `LogTimeline`, which needs a moment's delay: for statistics and measurements.
+    /// Order and times corrected by a `LogTimeline`, for statistics and measurements. Records are delivered
+    /// with a short delay.
     case corrected
   }
 
   /// Meaning of the end of the file.
   public enum End: Hashable, Sendable {
     case final
-    /// The file may grow: an incomplete record at its end is no error.
+    /// The file may grow, so an incomplete record at its end is no error.
     case growing
   }
 
-  /// `-` for standard input; empty if the bytes come from the caller.
+  /// Path of the log; `-` for standard input; empty if the bytes come from the caller.
   public let path: String
-  /// Why the records end before the log; `nil` if they do not, or not yet.
+  /// The problem that ended reading before the end of the log; `nil` if there was none.
   public private(set) var problem: Problem?
-  /// Bytes read so far, after decompression.
+  /// Number of bytes read until now, after decompression.
   public private(set) var byteCount = 0
 
   private var input: CompressedInput?
   private var parser = PacketLogReader()
   private var stage: RecordStage
   private var hasEnded = false
-  /// Records for `next`; those before `first` have been returned.
+  /// Records for `next`. The records before `first` have been returned.
   private var records: [StoredPacketRecord] = []
   private var first = 0
 
@@ -51,7 +52,7 @@ public final class LogReader: Sequence, IteratorProtocol {
   ///   - path: `-` for standard input.
   ///   - keys: long-term keys of links in a sniffer log.
   ///   - times: order and times of the records.
-  /// - Throws: a problem with cause `unopened`. Whether the file is a log is known after the first `read`.
+  /// - Throws: a problem with cause `unopened`. The first `read` shows whether the file is a log.
   public convenience init(
     path: String, keys: [AirKey] = [], times: Times = .asWritten
   ) throws(Problem) {
@@ -60,7 +61,7 @@ public final class LogReader: Sequence, IteratorProtocol {
 
   /// Opens a log that another process is writing.
   ///
-  /// - Throws: a problem with cause `unopened`, also if it is not a regular file.
+  /// - Throws: a problem with cause `unopened`, also if the path is not a regular file.
   package convenience init(regularFile path: String) throws(Problem) {
     try self.init(path, [], .asWritten) { () throws(SystemError) in try CompressedInput(regularFile: path) }
   }
@@ -80,8 +81,10 @@ public final class LogReader: Sequence, IteratorProtocol {
     self.init(keys: keys, passkeySearches: AirTranslator.passkeySearches.count)
   }
 
-  /// - Parameter passkeySearches: maximum number of pairings for which the passkey is searched; each takes up
-  ///   to a million attempts.
+  /// Creates a reader with a limit on passkey searches.
+  ///
+  /// - Parameter passkeySearches: maximum number of pairings for which the passkey is searched; a search
+  ///   takes up to a million attempts.
   package init(keys: [AirKey], passkeySearches: Int) {
     path = ""
     stage = RecordStage(.asWritten, keys, passkeySearches: passkeySearches)
@@ -91,7 +94,7 @@ public final class LogReader: Sequence, IteratorProtocol {
 
   /// Reads the next piece of the file, and passes each completed record to `body`, in order.
   ///
-  /// - Returns: whether more may follow; `false` at the end of the file, and after a problem.
+  /// - Returns: whether more records may follow; `false` at the end of the file, and after a problem.
   @discardableResult
   public func read(to end: End = .final, _ body: (borrowing PacketRecord) -> Void) -> Bool {
     guard !hasEnded else { return false }
@@ -129,7 +132,7 @@ public final class LogReader: Sequence, IteratorProtocol {
   private func fill() {
     guard first == records.count else { return }
     var piece: [StoredPacketRecord] = []
-    // Reuses the storage.
+    // Swapping reuses the storage.
     swap(&piece, &records)
     piece.removeAll(keepingCapacity: true)
     first = 0
@@ -139,10 +142,10 @@ public final class LogReader: Sequence, IteratorProtocol {
 
   /// Reads bytes, and passes each completed record to `body`, in order.
   ///
-  /// - Throws: as `PacketLogReader.read`.
+  /// - Throws: the errors of `PacketLogReader.read`.
   public func take(_ chunk: Span<UInt8>, _ body: (borrowing PacketRecord) -> Void) throws(WireError) {
     byteCount += chunk.count
-    // Moved out of this object during the call, so that a record costs no access to it.
+    // The stage is moved out of this object during the call, so that a record needs no access to the object.
     var stage = RecordStage(.asWritten, [], passkeySearches: 0)
     swap(&stage, &self.stage)
     defer { swap(&stage, &self.stage) }
@@ -151,8 +154,8 @@ public final class LogReader: Sequence, IteratorProtocol {
 
   /// Ends the log.
   ///
-  /// - Parameter body: gets the last records.
-  /// - Throws: as `PacketLogReader.finish`, after those records.
+  /// - Parameter body: receives the last records.
+  /// - Throws: the errors of `PacketLogReader.finish`, after the last records.
   public func finish(_ body: (borrowing PacketRecord) -> Void = { _ in }) throws(WireError) {
     hasEnded = true
     stage.end(body)
@@ -168,9 +171,9 @@ public final class LogReader: Sequence, IteratorProtocol {
 
   // MARK: The log
 
-  /// `nil` until the first bytes have been read.
+  /// Format of the log; `nil` until the first bytes have been read.
   public var format: PacketLogFormat? { parser.format }
-  /// Records of the file so far. An air packet may give several.
+  /// Number of records of the file until now. An air packet may give several records.
   public var recordCount: Int { parser.recordCount }
   /// Number of packets that the log's writer lost, as of the last record.
   public var cumulativeDrops: UInt32 { parser.cumulativeDrops }
@@ -181,7 +184,7 @@ public final class LogReader: Sequence, IteratorProtocol {
   /// Whether the file is compressed.
   public var isCompressed: Bool { input?.isCompressed ?? false }
 
-  /// Whether the log has adapters and notes, by its beginning.
+  /// Whether the log has adapters and notes, as far as its first records show.
   package var isMonitorLog: Bool {
     fill()
     return parser.hasMonitorRecords || format == .btsnoop(.monitor)
@@ -193,12 +196,12 @@ public final class LogReader: Sequence, IteratorProtocol {
 
   // MARK: What could not be read
 
-  /// Why the records of a log end before the log.
+  /// The problem that ended reading before the end of a log.
   public struct Problem: Error, Hashable, Sendable, CustomStringConvertible {
     public enum Cause: Hashable, Sendable, CustomStringConvertible {
-      /// The file cannot be opened.
+      /// The file could not be opened.
       case unopened(SystemError)
-      /// The file cannot be read further, or decompressed.
+      /// The file could not be read or decompressed.
       case input(CompressedInput.Problem)
       /// The bytes are not a record.
       case record(WireError)
@@ -214,20 +217,20 @@ public final class LogReader: Sequence, IteratorProtocol {
 
     let path: String
     public let cause: Cause
-    /// Number of records before it, which are good.
+    /// Number of valid records before the problem.
     public let records: Int
-    /// Whether nothing of the file could be read as a log.
+    /// Whether no part of the file could be read as a log.
     public let isTotal: Bool
-    /// Guess at the type of a file that is not a log.
+    /// Probable type of a file that is not a log.
     public var foreignFile: ForeignFile?
 
-    /// The cause, or for a file that is not a log, advice on what it is.
+    /// The cause. For a file that is not a log, advice for this type of file.
     package var advice: String { foreignFile?.advice ?? "\(cause)" }
 
-    /// Message for the user, with the name of the log and the number of good records.
+    /// Message for the user, with the name of the log and the number of valid records.
     public var description: String { "\(LogReader.name(of: path)): \(text)" }
 
-    /// How many records before the fault are good, to be added to the cause.
+    /// Text about the number of valid records before the problem, to be added to the cause.
     package var good: String {
       switch records {
       case 0: ""
@@ -251,12 +254,12 @@ public final class LogReader: Sequence, IteratorProtocol {
     }
   }
 
-  /// Name of a log in messages.
+  /// Returns the name of a log in messages.
   public static func name(of path: String) -> String { path == "-" ? "standard input" : path }
 
   package var name: String { Self.name(of: path) }
 
-  /// Remark for the user about a log that was read to its end; `nil` if there is nothing to say.
+  /// Remark for the user about a log that was read to its end; `nil` if there is no remark.
   public var remark: String? {
     if let number = parser.foreignLinkType {
       let count = parser.foreignPackets
@@ -278,8 +281,8 @@ public final class LogReader: Sequence, IteratorProtocol {
   public func airReport() -> AirReport? { isFromAir ? stage.translator.finish() : nil }
 }
 
-/// Makes the records that a reader returns of those in the file: packets of air packets, with corrected times
-/// if the caller wants them.
+/// Converts the records in the file to the records that a reader returns: HCI packets in place of air
+/// packets, with corrected times if requested.
 private struct RecordStage: ~Copyable {
   var translator: AirTranslator
   var timeline = LogTimeline()
@@ -298,7 +301,7 @@ private struct RecordStage: ~Copyable {
     }
     isFromAir = true
     if times == .asWritten { return translator.take(record, air.linkType, body) }
-    // Moved out of `self` during the call, which needs both.
+    // The timeline is moved out of `self` during the call, because the call needs both.
     var timeline = LogTimeline()
     swap(&timeline, &self.timeline)
     translator.take(record, air.linkType) { timeline.take($0, body) }

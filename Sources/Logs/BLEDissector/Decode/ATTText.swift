@@ -10,7 +10,7 @@ enum ATTText {
       text.malformed(8, "\(problem)", att.parameters)
       return
     }
-    // Each case reads only what the decoder has validated, or validates the rest itself.
+    // Each case reads only bytes that the decoder has validated, or validates further bytes itself.
     if !printList(att, into: &text) { printValue(att, into: &text) }
   }
 
@@ -34,7 +34,7 @@ enum ATTText {
     return "\(number) \(PacketText.uuid(uuid))"
   }
 
-  /// Prints a PDU that is not about the value of a single attribute.
+  /// Prints a PDU that does not contain the value of a single attribute, and returns whether it did.
   private static func printList(_ att: borrowing DecodedATT, into text: inout PacketText) -> Bool {
     let octets = att.parameters
     switch att.opcode {
@@ -163,7 +163,7 @@ enum ATTText {
 
 /// Names of PDUs and errors, spelled as in `btmon` 5.66.
 enum ATTNames {
-  /// Core 5.4, Vol 3, Part F, 3.4.8.
+  /// Returns the name of a PDU. Core 5.4, Vol 3, Part F, 3.4.8.
   static func pdu(_ opcode: UInt8) -> String {
     switch opcode {
     case 0x20: return "Read Multiple Request Variable Length"
@@ -175,7 +175,7 @@ enum ATTNames {
     }
   }
 
-  /// Core 5.4, Vol 3, Part F, 3.4.1.1.
+  /// Returns the name of an error. Core 5.4, Vol 3, Part F, 3.4.1.1.
   static func error(_ code: UInt8) -> String {
     switch code {
     case 0x0C: "Insufficient Encryption Key Size"

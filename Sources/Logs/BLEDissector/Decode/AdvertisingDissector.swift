@@ -30,7 +30,7 @@ enum AdvertisingDissector {
       Field(name, .list, .none, octets: offset..<offset + data.count, children: structures.fields))
   }
 
-  /// Dissects data that was joined from several reports.
+  /// Dissects the joined data of several reports.
   static func joined(_ data: Span<UInt8>, for reader: FieldList.Reader) -> [Field] {
     var list = FieldList(for: reader)
     list.member("byteCount", data.count, .hidden)
@@ -119,14 +119,14 @@ enum AdvertisingDissector {
 }
 
 extension FieldList {
-  /// Appends an appearance, with its name if it has one.
+  /// Appends an appearance, with the name of the appearance if the name is known.
   mutating func appearance(_ number: UInt16) {
     let (name, digits) = (NumberNames.appearance(number), PacketText.hex(UInt64(number), digits: 4))
     member("appearance", number, words: name.map { "\($0) (\(digits))" } ?? digits)
     if let name { member("appearanceName", name, .hidden) }
   }
 
-  /// Appends an object whose members have their own lines in text.
+  /// Appends an object. In text, each member of the object has its own line.
   fileprivate mutating func structure(_ members: (inout FieldList) -> Void) {
     var list = FieldList(for: reader)
     members(&list)

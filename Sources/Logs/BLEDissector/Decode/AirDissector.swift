@@ -4,7 +4,7 @@ import JSONText
 
 /// Dissects the metadata and the PDU of an air packet.
 enum AirDissector {
-  /// Returns the members of `air` in JSON. In text they form one line.
+  /// Returns the members of `air` in JSON. In text, the members form one line.
   static func dissect(_ packet: AirPacket, for reader: FieldList.Reader) -> [Field] {
     var list = FieldList(for: reader)
     list.member("pdu", packet.pdu.name)
@@ -29,7 +29,7 @@ enum AirDissector {
     return list.fields
   }
 
-  /// Returns the metadata as text. Omits the usual values.
+  /// Returns the metadata as text. Values that are usual are omitted.
   static func words(_ packet: AirPacket) -> String {
     var words = [PacketText.hex(UInt64(packet.accessAddress), digits: 8)]
     if let channel = packet.channel { words.append("channel \(channel)") }
@@ -77,7 +77,7 @@ enum AirDissector {
     return list.fields
   }
 
-  /// Core 5.4, Vol 6, Part B, 2.3.3.1.
+  /// Dissects a CONNECT_IND. Core 5.4, Vol 6, Part B, 2.3.3.1.
   private static func connect(_ header: UInt8, _ payload: Span<UInt8>, _ list: inout FieldList) {
     list.address("initiator", payload, at: 0, isRandom: header & 0x40 != 0)
     list.address("advertiser", payload, at: 6, isRandom: header & 0x80 != 0)

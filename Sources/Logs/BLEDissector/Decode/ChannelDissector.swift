@@ -18,7 +18,7 @@ enum ChannelDissector {
     }
   }
 
-  /// Core 5.4, Vol 3, Part A, 4.
+  /// Dissects a PDU of the signalling channel. Core 5.4, Vol 3, Part A, 4.
   private static func signal(
     _ payload: Span<UInt8>, _ reader: FieldList.Reader
   ) -> (title: String, fields: [Field]) {
@@ -42,7 +42,7 @@ enum ChannelDissector {
     }
   }
 
-  /// Core 5.4, Vol 3, Part H, 3.3.
+  /// Dissects a PDU of the Security Manager. Core 5.4, Vol 3, Part H, 3.3.
   private static func securityManager(
     _ payload: Span<UInt8>, _ reader: FieldList.Reader
   ) -> (title: String, fields: [Field]) {
@@ -57,7 +57,7 @@ enum ChannelDissector {
 }
 
 extension FieldList {
-  /// Adds the members whose values text has in the title.
+  /// Adds the members whose values are part of the title in text.
   fileprivate mutating func head(_ code: UInt8, _ layout: PacketLayout?) {
     member("code", code, .hidden)
     if let layout { member("name", layout.name, .hidden) }

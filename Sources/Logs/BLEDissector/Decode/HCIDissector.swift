@@ -4,7 +4,8 @@ import JSONText
 
 /// Parameters of a command or an event, with the fields of their layout.
 struct HCIParameters: ~Escapable {
-  /// Number of further commands that the controller accepts; `nil` if the event does not contain it.
+  /// Number of further commands that the controller accepts; `nil` if the packet does not contain this
+  /// number.
   private(set) var credits: UInt8?
   private(set) var summary = HCISummary()
   /// The fields; `nil` if the layout is unknown.
@@ -12,6 +13,8 @@ struct HCIParameters: ~Escapable {
   /// The bytes of the fields, and any bytes after them.
   let octets: Span<UInt8>
 
+  /// Reads the parameters of a command.
+  ///
   /// - Parameter packet: a command without its H4 type byte.
   @_lifetime(copy packet)
   init(command packet: Span<UInt8>) throws(WireError) {
@@ -23,6 +26,8 @@ struct HCIParameters: ~Escapable {
     summary.read(fields, layout?.minimumByteCount, octets, .hciCommand)
   }
 
+  /// Reads the parameters of an event.
+  ///
   /// - Parameter packet: an event without its H4 type byte.
   @_lifetime(copy packet)
   init(event packet: Span<UInt8>) throws(WireError) {
@@ -52,7 +57,8 @@ struct HCIParameters: ~Escapable {
     summary.event = event.code
   }
 
-  /// The line of text above the fields: the completed command, or the subevent; `nil` for other packets.
+  /// The line of text above the fields, which names the completed command or the subevent; `nil` for other
+  /// packets.
   var title: String? {
     if let subevent = summary.subevent { return "\(subevent.logName) (0x\(hexadecimal(subevent.rawValue)))" }
     guard let credits, let opcode = summary.opcode else { return nil }
@@ -80,7 +86,7 @@ struct HCIParameters: ~Escapable {
     if octets[0] == 0 {
       summary.read(fields, layout.minimumReturnedByteCount, octets, .hciEvent)
     } else if octets.count < layout.minimumReturnedByteCount {
-      // A failed command may return only its status.
+      // The controller may return only a status if a command fails.
       takeStatusOnly()
     } else {
       summary.status = HCIStatus(rawValue: octets[0])
@@ -113,7 +119,7 @@ enum HCIDissector {
       LayoutDissector.dissect(parameters.fields, parameters.octets, into: &list)
       return (list.words(parameters.title), list.fields)
     } catch {
-      // In JSON, the packet has separate members for the problem and the header, so only the rest is listed.
+      // In JSON, the problem and the header are separate members, so list only the other bytes.
       let start = headerByteCount(packet.type)
       list.append(Field(nil, .problem("\(error)"), .none))
       list.append(Field(nil, .octets(octets.indices.map { octets[$0] }), .none))

@@ -10,11 +10,13 @@ public struct HCISummary: Hashable, Sendable, BitwiseCopyable {
   public internal(set) var status: HCIStatus?
   /// The first connection handle among the parameters.
   var handle: UInt16?
-  /// Why parameters are missing.
+  /// The reason for missing parameters.
   var problem: WireError?
 
   init() {}
 
+  /// Summarises a command.
+  ///
   /// - Parameter packet: a command without its H4 type byte.
   init(command packet: Span<UInt8>) {
     do throws(WireError) {
@@ -25,6 +27,8 @@ public struct HCISummary: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
+  /// Summarises an event.
+  ///
   /// - Parameter packet: an event without its H4 type byte.
   init(event packet: Span<UInt8>) {
     do throws(WireError) {

@@ -6,7 +6,8 @@ import JSONText
 /// members.
 ///
 /// `doc/btsnoop-protocol.rst` and `src/shared/btsnoop.h` of BlueZ. The dissector stores the address of each
-/// adapter and the program of each channel, because later records contain only their numbers.
+/// adapter and the program of each channel, because later records contain only the number of the adapter or
+/// channel.
 struct MonitorNotes {
   /// Maximum number of channels stored.
   static let maximumChannels = 256
@@ -48,7 +49,7 @@ struct MonitorNotes {
     return "\(title) (len \(octets.count))"
   }
 
-  /// Returns the adapter's address, from this record at `offset`, or from an earlier record.
+  /// Returns the adapter's address, which is at `offset` in this record, or was in an earlier record.
   private mutating func address(
     _ octets: Span<UInt8>, at offset: Int, _ adapter: UInt16, _ fields: inout FieldList
   ) -> String {
@@ -167,12 +168,12 @@ struct MonitorNotes {
     fields.append(Field("parameters", .object, .none, children: list.fields))
   }
 
-  /// A channel's cookie as text, such as `{0x0002}`.
+  /// Returns a channel's cookie as text, such as `{0x0002}`.
   private static func mark(_ cookie: UInt32) -> String { "{\(PacketText.hex(UInt64(cookie), digits: 4))}" }
 }
 
 extension FieldList {
-  /// Adds a member to JSON only, and returns its text for use in the title.
+  /// Adds a member to JSON only, and returns the member's text for use in the title.
   fileprivate mutating func said(_ name: String, _ text: String) -> String {
     member(name, text, .hidden)
     return text

@@ -3,20 +3,21 @@ import ColmiRing
 package import JSONText
 
 /// Decodes attribute values whose format is defined by the SIG, the sensor's manufacturer or the ring's
-/// protocol. The result is the same as that of `ringtap decode` and `ringtap ring decode`.
+/// protocol. The result is the same as in `ringtap decode` and `ringtap ring decode`.
 enum ValueDissector {
   /// Decodes a value.
   ///
   /// - Parameters:
   ///   - uuid: the attribute's type; `nil` if the log does not contain it. A ring's value is then recognized
   ///     by its checksum.
-  ///   - opcode: opcode of the PDU. A value written to a ring is a command, even if it looks like a sample.
+  ///   - opcode: opcode of the PDU. A value written to a ring is a command, even if the bytes also fit a
+  ///     sample.
   static func said(
     _ value: Span<UInt8>, _ uuid: BluetoothUUID?, in opcode: ATTOpcode, for reader: FieldList.Reader
   ) -> Field? {
     let isSent = opcode == .writeRequest || opcode == .writeCommand
     if let ring = RingTranscript(value, of: uuid, isSent ? .hostToRing : .ringToHost) { return ring.field }
-    // A fragment of a ring's message cannot be decoded on its own.
+    // A fragment of a ring's message cannot be decoded alone.
     guard let uuid, RingTranscript([], of: uuid) == nil else { return nil }
     if let short = uuid.short, let fields = attribute(value, short, reader) { return said(fields) }
     var context = SensorDecoder.Context()
@@ -69,7 +70,7 @@ enum ValueDissector {
     return fields
   }
 
-  /// Core 5.4, Vol 3, Part G, 3.3.3.3.
+  /// Returns the meaning of a Client Characteristic Configuration. Core 5.4, Vol 3, Part G, 3.3.3.3.
   private static func configuration(_ bits: UInt16) -> String {
     switch bits {
     case 0: "off"
@@ -89,7 +90,7 @@ extension DecodedATT {
   }
 }
 
-/// Core 5.4, Vol 3, Part G, 3.3.1.
+/// Fields of a characteristic declaration. Core 5.4, Vol 3, Part G, 3.3.1.
 extension CharacteristicDeclaration: FieldSource {
   package func describe(into fields: inout FieldList) {
     fields.member("properties") { list in for name in properties.names { list.value("\(name)") } }
@@ -99,7 +100,7 @@ extension CharacteristicDeclaration: FieldSource {
 }
 
 extension FieldList {
-  /// Core 5.4, Vol 3, Part C, 12.3.
+  /// Adds the fields of Peripheral Preferred Connection Parameters. Core 5.4, Vol 3, Part C, 12.3.
   fileprivate mutating func preferredParameters(_ value: Span<UInt8>) {
     let (least, most) = (Int64(value.u16(at: 0)) * 125, Int64(value.u16(at: 2)) * 125)
     let timeout = Int(value.u16(at: 6)) * 10
@@ -136,14 +137,14 @@ package struct DecodedValue: Sendable {
     fields = field.value == .object && field.name == "decoded" ? field.children : [field]
   }
 
-  /// One line, without the line feed.
+  /// The decoded value as one line of text, without the line feed.
   package var text: String {
     var text = PacketText(isColored: false)
     text.print(fields, 0)
     let lines = String(decoding: text.octets, as: UTF8.self).split(separator: "\n").map { line in
       line.drop { $0 == " " }
     }
-    // The label of the only field repeats the characteristic's name.
+    // The label of a single field is omitted, because it repeats the characteristic's name.
     let shown = fields.filter { $0.label != .hidden }
     if shown.count == 1, shown[0].isScalar, lines.count == 1, let colon = lines[0].firstIndex(of: ":") {
       return String(lines[0][colon...].dropFirst(2))

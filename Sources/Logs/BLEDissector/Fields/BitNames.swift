@@ -1,7 +1,8 @@
 import BLEPacketLog
 import BLEWire
 
-/// Names of the bits of masks whose names are not in the layout of a packet. Names are those of `btmon` 5.66.
+/// Names of the bits of masks, if the layout of the packet does not contain the names. Names are those of
+/// `btmon` 5.66.
 enum BitNames {
   static func words(of bits: UInt64, _ names: [String]) -> [String] {
     set(bits).map { $0 < names.count ? names[$0] : "bit \($0)" }
@@ -13,7 +14,7 @@ enum BitNames {
 
   private static func set(_ bits: UInt64) -> [Int] { (0..<64).filter { bits & 1 << UInt64($0) != 0 } }
 
-  /// Core 5.4, Vol 6, Part B, 4.6.
+  /// Names of LE features. Core 5.4, Vol 6, Part B, 4.6.
   static let features = [
     "LE Encryption", "Connection Parameter Request Procedure", "Extended Reject Indication",
     "Peripheral-initiated Features Exchange", "LE Ping", "LE Data Packet Length Extension", "LL Privacy",
@@ -32,7 +33,7 @@ enum BitNames {
     "Connection Subrating (Host Support)", "Channel Classification",
   ]
 
-  /// Core 5.4, Vol 4, Part E, 7.7.65.13.
+  /// Names of the bits of an event type. Core 5.4, Vol 4, Part E, 7.7.65.13.
   static let eventTypes = [
     "Connectable", "Scannable", "Directed", "Scan response", "Use legacy advertising PDUs",
     "Data incomplete, more to come", "Data truncated",
@@ -79,7 +80,7 @@ enum BitNames {
     return names
   }
 
-  /// Returns the channels of a map: "Channel 0-36" for channels in a row.
+  /// Returns the channels of a channel map; consecutive channels form a range such as "Channel 0-36".
   static func channels(_ map: Span<UInt8>) -> [String] {
     var ranges: [ClosedRange<Int>] = []
     for channel in 0..<8 * map.count where map[channel / 8] & 1 << UInt8(channel % 8) != 0 {
@@ -194,7 +195,7 @@ enum BitNames {
       """),
   ]
 
-  /// Opcodes by the number of their bit in the mask of supported commands, a line for each byte.
+  /// Opcodes by bit number in the mask of supported commands, one line for each byte.
   private static let supportedCommands: [Int: UInt16] = {
     var opcodes: [Int: UInt16] = [:]
     for (bit, word) in supportedText.split(whereSeparator: { " \n".contains($0) }).enumerated() {

@@ -30,7 +30,7 @@ extension PacketText {
     }
   }
 
-  /// Prints scalar members on one line, and the other members below it.
+  /// Prints scalar members on one line, and the other members on the following lines.
   private mutating func printSentence(_ field: Field, _ label: String, _ indent: Int) {
     var parts: [String] = []
     for child in field.children where child.isScalar && child.isShown {
@@ -103,7 +103,7 @@ extension PacketText {
 }
 
 extension Field {
-  /// Whether the field is shown. Empty fields are not.
+  /// Whether the field is shown. Empty fields are not shown.
   fileprivate var isShown: Bool { label != .hidden && (value != .null || words != nil) }
 
   /// Whether the field is a list of scalars.

@@ -82,7 +82,7 @@ enum FieldText {
     }
   }
 
-  /// Whether a power in dBm is known. 127 means "not available". Core 5.4, Vol 4, Part E, 7.7.65.2.
+  /// Returns whether a power in dBm is known. 127 means "not available". Core 5.4, Vol 4, Part E, 7.7.65.2.
   static func isKnownPower(_ octet: UInt8) -> Bool { octet != 0x7F }
 
   static func address(_ address: DeviceAddress) -> String {
@@ -138,6 +138,8 @@ enum FieldText {
     return names.isEmpty ? "<none>" : names.joined(separator: " ")
   }
 
+  /// Returns the names of the events in a mask.
+  ///
   /// - Parameter first: number of the event of bit 0.
   private static func masked(_ bits: UInt64, _ events: [UInt16: PacketLayout], from first: UInt16) -> [String]
   {
@@ -148,8 +150,8 @@ enum FieldText {
 }
 
 extension DeviceAddress {
-  /// Name of the type of a random address, from its two most significant bits. Core 5.4, Vol 6, Part B,
-  /// 1.3.2.
+  /// Name of the type of a random address, determined by its two most significant bits. Core 5.4, Vol 6, Part
+  /// B, 1.3.2.
   var kindName: String {
     guard type == .random else { return "Public" }
     return switch bits >> 46 {

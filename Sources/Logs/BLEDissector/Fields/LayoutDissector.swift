@@ -11,7 +11,7 @@ import JSONText
 /// | number | `key`: the number; eight bytes are too large for many JSON parsers, so in hexadecimal |
 /// | interval, timeout | `keyMs`: milliseconds |
 /// | time on air, delay | `keyUs`: microseconds |
-/// | power | `keyDbm`; `null` if the controller does not know it |
+/// | power | `keyDbm`; `null` if unknown to the controller |
 /// | RSSI | `rssi`, in dBm, as in `scan --json`; `null` if unknown |
 /// | number with names | `key` and `keyName` |
 /// | features, masks, channels, class of device | `key` in hexadecimal and `keyNames`, an array |
@@ -21,9 +21,9 @@ import JSONText
 /// | repeated fields | `key`: an array of objects |
 /// | advertising data | `data`: an array with an object for each AD structure |
 ///
-/// The status is not one of the parameters: it is a separate member beside them. Bytes without a field are in
-/// `octets`. If a field does not fit, `problem` has the reason. In text, each field is a line in the style of
-/// `btmon`.
+/// The status is not one of the parameters: it is a separate member beside them. Bytes that no field
+/// describes are in `octets`. If a field does not fit, `problem` has the reason. In text, each field is a
+/// line in the style of `btmon`.
 struct LayoutDissector: FieldVisitor {
   /// The members so far, and those of the lists and entries that are not complete.
   private var lists: [FieldList]
@@ -100,7 +100,8 @@ struct LayoutDissector: FieldVisitor {
 
   // MARK: Values
 
-  /// An address with its type. Core 5.4 has the type before the address, the management interface after it.
+  /// Appends an address with its type. Core 5.4 has the type before the address, the management interface
+  /// after it.
   private mutating func visitDevice(_ field: PacketField, _ range: Range<Int>, _ value: Span<UInt8>) {
     let address = value.address(at: 0, type: value[6] == 2 ? .random : .public)
     let label =

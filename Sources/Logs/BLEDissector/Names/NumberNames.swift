@@ -19,7 +19,7 @@ package enum NumberNames {
   /// - Returns: `nil` for an identifier without a name.
   package static func company(_ number: UInt16) -> String? { companies[number] }
 
-  /// Returns the name of an appearance, or of its category if only that has one.
+  /// Returns the name of an appearance; if only its category has a name, returns the name of the category.
   ///
   /// - Returns: `nil` for an unknown category, and for 0, which is "Unknown".
   package static func appearance(_ number: UInt16) -> String? {

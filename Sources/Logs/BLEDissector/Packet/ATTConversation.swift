@@ -72,7 +72,7 @@ extension ATTText {
   fileprivate static func words(_ att: borrowing DecodedATT) -> (name: String, text: String) {
     var text = PacketText(isColored: false)
     print(att, into: &text)
-    // The first line repeats the name.
+    // Omit the first line, which repeats the name.
     let lines = text.octets.split(separator: UInt8(ascii: "\n")).dropFirst().map { line in
       String(decoding: line.drop { $0 == UInt8(ascii: " ") }, as: UTF8.self)
     }

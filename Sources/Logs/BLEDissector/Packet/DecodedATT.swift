@@ -13,7 +13,7 @@ public import BLEWire
 /// | Find By Type Value Request | none | the bytes to find |
 /// | Error Response | the handle in error | none |
 /// | lists of handles: Find Information, Find By Type Value, Read By (Group) Type Response, Read Multiple Request, Multiple Handle Value Notification | the first in the list | none |
-/// | all others | none | none |
+/// | other PDUs | none | none |
 ///
 /// `handle` and `value` correspond to the first `btatt.handle` and to `btatt.value` of `tshark`, except that
 /// `tshark` omits values that it dissects into separate fields. All other data, such as the handle range of a
@@ -27,7 +27,7 @@ public struct DecodedATT: ~Escapable {
   public let value: Span<UInt8>?
   /// All bytes that follow the opcode.
   public let parameters: Span<UInt8>
-  /// Why handle and value are missing although the opcode has them.
+  /// The reason for a missing handle and value, if PDUs with this opcode have a handle and value.
   public let problem: WireError?
   /// Type of the attribute with this handle, if the log contains its discovery.
   public internal(set) var uuid: BluetoothUUID?
@@ -48,8 +48,8 @@ public struct DecodedATT: ~Escapable {
 
   /// Decodes a PDU.
   ///
-  /// - Parameter askedHandle: handle of the pending request or indication. Used for responses that do not
-  ///   repeat the handle.
+  /// - Parameter askedHandle: handle of the pending request or indication. It is used for responses that do
+  ///   not repeat the handle.
   @_lifetime(copy pdu)
   init(_ pdu: Span<UInt8>, answering askedHandle: AttributeHandle?) {
     guard !pdu.isEmpty else {

@@ -4,8 +4,8 @@ package import BLEWire
 /// The device of a packet in a log.
 package enum LogDevice: Hashable, Sendable {
   case peer(DeviceAddress)
-  /// A link without a known peer: its adapter and handle. Used if the log does not contain the start of the
-  /// link.
+  /// A link without a known peer: its adapter and handle. This case is used if the log does not contain the
+  /// start of the link.
   case link(adapter: UInt16, ConnectionHandle)
 
   package init(_ adapter: UInt16, _ handle: ConnectionHandle, _ peer: DeviceAddress?) {
@@ -20,8 +20,7 @@ package enum LogDevice: Hashable, Sendable {
 
 /// Attribute types of the devices in a log, from discovery in the log and from other sources.
 ///
-/// To have all discovered types available from the first packet on, read the log twice with the same
-/// instance.
+/// To have all discovered types available for the first packet, read the log twice with the same instance.
 package final class LogAttributes {
   private static let deviceLimit = Limit(
     64, "devices of a log whose attributes are known", by: .file, whenFull: "the first is dropped",
@@ -34,7 +33,7 @@ package final class LogAttributes {
 
   /// Creates a set of attribute types.
   ///
-  /// - Parameter told: attribute types given by the user. They apply to every device.
+  /// - Parameter told: attribute types given by the user. These types apply to every device.
   package init(_ told: [(handle: AttributeHandle, uuid: BluetoothUUID)] = []) { self.told = told }
 
   func types(of device: LogDevice) -> AttributeTypes {
@@ -56,7 +55,7 @@ package final class LogAttributes {
   }
 
   /// Adds a type that the log does not contain. Discovered types take precedence. A type inferred from a
-  /// payload is ignored if it contradicts a more reliable one.
+  /// payload is ignored if it contradicts a more reliable type.
   package func assume(
     _ uuid: BluetoothUUID, at handle: AttributeHandle, of device: LogDevice, by source: AttributeSource
   ) {
@@ -68,20 +67,20 @@ package final class LogAttributes {
 
 /// Source of an attribute type. The most reliable source is first.
 package enum AttributeSource: String, CaseIterable, Hashable, Sendable {
-  /// Given by the user.
+  /// A type given by the user.
   case file
-  /// Discovered in the log, on this link or another link to the device.
+  /// A type discovered in the log, on this link or another link to the device.
   case discovery
-  /// Discovered on an earlier connection of this program to the device.
+  /// A type that this program discovered on an earlier connection to the device.
   case knownDevice
-  /// Inferred from the distinctive format of the values, unless this contradicts other information about the
-  /// device.
+  /// A type inferred from the distinctive format of the values.
   case payload
 }
 
 /// Known attribute types of one server.
 final class AttributeTypes {
-  /// More attributes than a real server has. The limit protects memory against invalid logs.
+  /// Maximum number of attributes of a server, more than real servers have. The limit protects memory against
+  /// invalid logs.
   private static let limit = Limit(
     4_096, "attributes of a device in a log", by: .file, whenFull: "further ones stay unknown",
     counted: "attributes shown as handles only")
@@ -99,8 +98,8 @@ final class AttributeTypes {
     put(uuid, at: handle, source)
   }
 
-  /// Whether a more reliable source contradicts the type: the attribute belongs to another service, or the
-  /// device has this type at another handle.
+  /// Returns whether a more reliable source contradicts the type, because the attribute belongs to another
+  /// service, or the device has this type at another handle.
   func contradicts(_ uuid: BluetoothUUID, at handle: AttributeHandle) -> Bool {
     if types.contains(where: { $0.key != handle && $0.value.uuid == uuid && $0.value.source != .payload }) {
       return true

@@ -9,7 +9,7 @@ public struct DecodedPacket: ~Escapable {
   public let time: ReceiveTime
   public let direction: HCIDirection
   public let type: HCIPacketType
-  /// The adapter's number, such as the 0 of `hci0`; 0 in formats without adapters.
+  /// The adapter's number, such as 0 for `hci0`; also 0 in formats without adapters.
   public let adapter: UInt16
   /// Metadata of the air packet from which this packet was derived; `nil` in other logs.
   public let air: AirPacket?
@@ -27,8 +27,8 @@ public struct DecodedPacket: ~Escapable {
   public internal(set) var hci: HCISummary?
   /// L2CAP channel of the frame that this packet completes.
   public internal(set) var channelID: UInt16?
-  /// Payload of that frame. In the last of several extended advertising reports, the joined data of all
-  /// reports.
+  /// Payload of the L2CAP frame that this packet completes. For the last of several extended advertising
+  /// reports, the joined data of all reports.
   public let payload: Span<UInt8>?
   /// The PDU in the payload.
   public let att: DecodedATT?
@@ -36,9 +36,9 @@ public struct DecodedPacket: ~Escapable {
   public let originalByteCount: Int
   /// Whether the program that wrote the log truncated the record.
   public var isCut: Bool { packet.count < originalByteCount }
-  /// Whether a frame is lost because of this packet, and was not lost already because of an earlier packet.
+  /// Whether this packet causes the loss of a frame that earlier packets had not lost already.
   package internal(set) var losesFrame = false
-  /// The start of a truncated ATT PDU. Its value may be incomplete.
+  /// The start of a truncated ATT PDU, whose value may be incomplete.
   package let cutATT: DecodedATT?
   /// A problem with the packet. Decoding continues after a problem.
   public internal(set) var problem: WireError?
@@ -72,7 +72,7 @@ public struct DecodedPacket: ~Escapable {
 /// Each direction of each link is reassembled separately. Only the fixed ATT channel is decoded, because the
 /// channels of enhanced bearers are known only if the log contains their setup.
 public struct PacketDecoder: ~Copyable {
-  /// Maximum number of links tracked at the same time. A further link replaces the least recently used one.
+  /// Maximum number of links tracked at the same time. A further link replaces the least recently used link.
   /// Controllers support fewer links.
   public static let maximumLinks = 32
 
@@ -81,7 +81,7 @@ public struct PacketDecoder: ~Copyable {
   /// Number of links that were dropped because of the limit.
   public private(set) var evictedLinks = 0
 
-  /// How long after the end of a link data still belongs to the link, in nanoseconds.
+  /// Time in nanoseconds after the end of a link during which data still belongs to the link.
   private static let lateDataTime: Int64 = 1_000_000_000
   /// Number of recently ended links that are kept for late data.
   private static let endedLinks = 8
@@ -93,6 +93,8 @@ public struct PacketDecoder: ~Copyable {
 
   public init() { attributes = LogAttributes() }
 
+  /// Creates a decoder.
+  ///
   /// - Parameter attributes: known attribute types of the devices. Types discovered in the log are added.
   package init(_ attributes: LogAttributes) { self.attributes = attributes }
 
@@ -112,7 +114,7 @@ public struct PacketDecoder: ~Copyable {
     }
   }
 
-  /// Decodes an event if it is the last of several extended advertising reports.
+  /// Decodes an event that completes several extended advertising reports.
   private mutating func decodeReport(
     _ record: borrowing PacketRecord, _ body: (borrowing DecodedPacket) -> Void
   ) -> Bool {
@@ -145,7 +147,7 @@ public struct PacketDecoder: ~Copyable {
     let summary = type == .command ? HCISummary(command: record.packet) : HCISummary(event: record.packet)
     var packet = DecodedPacket(record, type: type)
     packet.hci = summary
-    // If the packet was truncated, problems result from that.
+    // Problems of a truncated packet result from the truncation.
     packet.problem = record.isCut ? nil : summary.problem
     if packet.problem != nil { malformedPackets += 1 }
     if type == .event { packet.beginsLink = noteConnection(record) }
@@ -251,7 +253,8 @@ public struct PacketDecoder: ~Copyable {
     links.last { $0.handle == handle && $0.adapter == adapter }
   }
 
-  /// Returns the link of `handle`, and moves it to the end of the list. The list is in order of use.
+  /// Returns the link of `handle`, and moves it to the end of the list. The links in the list are in order of
+  /// use.
   private mutating func link(
     _ adapter: UInt16, _ handle: ConnectionHandle, at time: ReceiveTime
   ) -> TrackedLink {
@@ -261,8 +264,8 @@ public struct PacketDecoder: ~Copyable {
       links.append(link)
       return link
     }
-    // Late data belongs to the same device. It does not continue fragments or requests, because these ended
-    // with the link.
+    // Late data belongs to the same device, but does not continue fragments or requests, which ended with the
+    // link.
     let late = ended.last {
       $0.link.handle == handle && $0.link.adapter == adapter
         && TimeSpan(from: $0.time.nanoseconds, to: time.nanoseconds).nanoseconds < Self.lateDataTime

@@ -31,7 +31,7 @@ package struct PacketFilter: Sendable {
   package var until: Instant?
   package var adapter: UInt16?
   package var handle: ConnectionHandle?
-  /// Peer of the packet's link, or an address in a command or event. The address type does not matter.
+  /// Peer of the packet's link, or an address in a command or event. The address type is ignored.
   package var address: DeviceAddress?
   package var direction: HCIDirection?
   package var layers: [Layer] = []
@@ -47,7 +47,7 @@ package struct PacketFilter: Sendable {
   /// Sets the time of the first record. Times `fromStart` are relative to it.
   package mutating func start(at time: ReceiveTime) { firstTime = time.nanoseconds }
 
-  /// Whether a record that is not a packet passes the filter.
+  /// Returns whether a record that is not a packet passes the filter.
   package func passesNote(_ record: borrowing PacketRecord) -> Bool {
     let isOfLayer = layers.isEmpty || layers.contains(.ll) && record.header.air != nil
     return isInTime(record.time) && isOf(record.adapter) && isOfLayer && handle == nil && address == nil
@@ -152,7 +152,7 @@ extension PacketFilter {
 }
 
 extension PacketFilter.Attribute {
-  /// Parses a handle with `0x`, or a UUID. Four digits without `0x` are a UUID.
+  /// Parses a handle with `0x`, or a UUID. Four digits without `0x` form a UUID.
   package init?(_ text: String) {
     if text.hasPrefix("0x") {
       guard let number = UInt16(text.dropFirst(2), radix: 16) else { return nil }
@@ -165,9 +165,9 @@ extension PacketFilter.Attribute {
 }
 
 extension PacketFilter.Instant {
-  /// Parses seconds from the start, also as `1:30` or `1:02:03.5`; or an ISO 8601 date and time, in UTC
-  /// unless it has an offset, such as `2026-11-21T06:50:00.25` or `2026-11-21T07:50:00+01:00`; or the format
-  /// of our own output, `2026-11-21 06:50:00.250 UTC`.
+  /// Parses a time in one of three forms: seconds from the start, also as `1:30` or `1:02:03.5`; an ISO 8601
+  /// date and time, in UTC without an offset, such as `2026-11-21T06:50:00.25` or
+  /// `2026-11-21T07:50:00+01:00`; or the format of ringtap's output, `2026-11-21 06:50:00.250 UTC`.
   package init?(_ text: String) {
     if let nanoseconds = Self.nanoseconds(text[...], limit: 1_000_000_000) {
       self = .fromStart(nanoseconds)
@@ -194,7 +194,7 @@ extension PacketFilter.Instant {
     return text.hasPrefix("-") ? -total : total
   }
 
-  /// Parses minutes or hours, followed by two-digit parts.
+  /// Parses a time such as `1:30` or `1:02:03.5`.
   private static func clock(_ text: String) -> Int64? {
     let parts = text.split(separator: ":", omittingEmptySubsequences: false)
     guard (2...3).contains(parts.count), let last = parts.last,

@@ -8,7 +8,7 @@ package struct PacketPrinter {
   package enum Style: Hashable, Sendable {
     /// One JSON object per line, with the keys of `log show --json`.
     case json
-    /// A header line for each packet and its contents below it, in the style of `btmon`.
+    /// A header line and the contents of each packet, in the style of `btmon`.
     case text
     /// Text with terminal escape sequences.
     case coloredText
@@ -31,16 +31,18 @@ package struct PacketPrinter {
   private let showsBytes: Bool
   private var line = JSONLine()
   private var text: PacketText
-  /// The time from which times in text are counted.
+  /// The start of relative times in text.
   private var firstTime: Int64?
   private var notes = MonitorNotes()
   /// Whether the log contains adapter numbers.
   private var namesAdapters = false
 
+  /// Creates a printer.
+  ///
   /// - Parameters:
   ///   - isBrief: whether text has one line per packet.
   ///   - showsBytes: whether to print the bytes of each packet: in text below its lines, in JSON as `bytes`.
-  ///   - columns: width of the terminal. Longer header lines are shortened; `nil` for no limit.
+  ///   - columns: width of the terminal, to which header lines are shortened; `nil` for no limit.
   package init(
     style: Style, isBrief: Bool = false, showsBytes: Bool = false, times: Times = .relative,
     columns: Int? = nil
@@ -60,7 +62,7 @@ package struct PacketPrinter {
     text.removeAll()
   }
 
-  /// Makes `time` the start of times in text, instead of the first printed packet.
+  /// Makes `time` the start of relative times in text, instead of the time of the first printed packet.
   package mutating func start(at time: ReceiveTime) { firstTime = time.nanoseconds }
 
   package mutating func print(_ packet: borrowing DecodedPacket) {
@@ -212,7 +214,9 @@ package struct PacketPrinter {
     line.object { $0.members(said.fields) }
   }
 
-  /// - Parameter isCut: whether the value may be incomplete. If so, it is not decoded.
+  /// Prints an ATT PDU.
+  ///
+  /// - Parameter isCut: whether the value may be incomplete. An incomplete value is not decoded.
   private static func print(_ att: borrowing DecodedATT, isCut: Bool = false, into line: inout JSONLine) {
     line.key("att")
     line.object { line in
@@ -255,7 +259,7 @@ package struct PacketPrinter {
       }
     case .acl where packet.payload != nil: printChannel(packet)
     case .acl:
-      // A fragment. Its contents are printed with the packet that completes the frame.
+      // This is a fragment, whose contents are printed with the packet that completes the frame.
       if let problem = packet.problem { text.malformed(8, "\(problem)", packet.packet) }
     default: text.dump(8, packet.packet)
     }
@@ -292,8 +296,8 @@ package struct PacketPrinter {
   /// Width of the header line, as in `btmon`.
   private static let usualColumns = 80
 
-  /// Starts a packet: in full text with a header line, which has number and time at its end; in brief text
-  /// with number, time, mark and link, before the title.
+  /// Starts a packet. In full text, prints a header line with number and time at its end. In brief text,
+  /// prints number, time, mark and link before the title.
   ///
   /// - Parameters:
   ///   - title: the title, after its mark (`<`, `>`, `=` or `@`) and a space.
@@ -314,7 +318,7 @@ package struct PacketPrinter {
       color: color)
   }
 
-  /// Returns the title in brief text; `nil` for a packet that its contents describe better.
+  /// Returns the title in brief text; `nil` if the first line of the packet's contents serves as the title.
   private static func brief(_ packet: borrowing DecodedPacket) -> String? {
     switch packet.type {
     case .command, .event:
@@ -345,7 +349,7 @@ package struct PacketPrinter {
     return title + String(repeating: " ", count: gap) + clock
   }
 
-  /// Shortens a long name as `btmon` does, but keeps the number that follows it.
+  /// Shortens a long name as `btmon` does, but keeps the number after the name.
   private static func shortened(_ title: String, to count: Int) -> String {
     let excess = title.utf8.count - count
     guard excess > 0, let number = title.lastIndex(of: "(") else { return title }

@@ -1,16 +1,18 @@
 package import BLEWire
 import JSONText
 
-/// Lines of text in the style of `btmon`, or one line for each packet, which joins them.
+/// Text of packets: lines in the style of `btmon`, or one line for each packet.
 struct PacketText {
   private(set) var octets: [UInt8] = []
   /// Whether the text has terminal escape sequences for colours.
   let isColored: Bool
   let isBrief: Bool
   private let columns: Int?
-  /// In brief text: the parts of the packet that is being printed, and its colour; `nil` between packets.
+  /// In brief text, the parts and the colour of the packet that is being printed; `nil` between packets.
   private var brief: (parts: [String], color: Color)?
 
+  /// Creates an empty text.
+  ///
   /// - Parameter columns: width of the terminal, to which lines of brief text are cut; `nil` for no limit.
   init(isColored: Bool, isBrief: Bool = false, columns: Int? = nil) {
     self.isColored = isColored
@@ -41,15 +43,15 @@ struct PacketText {
 
   // MARK: Brief text
 
-  /// Starts the line of a packet. The lines that follow become parts of it, up to `endPacket`.
+  /// Starts the line of a packet. Until `endPacket`, further lines become parts of this line.
   ///
-  /// - Parameter title: the title; `nil` if the next line is one.
+  /// - Parameter title: the title; `nil` if the next line is the title.
   mutating func begin(_ prefix: String, _ title: String?, color: Color) {
     brief = ([prefix], color)
     if let title { note(title) }
   }
 
-  /// Ends the line of a packet. Without effect in full text.
+  /// Ends the line of a packet. Does nothing in full text.
   mutating func endPacket() {
     guard let (parts, color) = brief else { return }
     brief = nil
@@ -64,8 +66,8 @@ struct PacketText {
   }
 
   /// Returns a shorter form of a title: without the numbers and lengths at its end, the labels of an
-  /// attribute's handle and value, and the UUID of an attribute that has a name. A number stays if the name before
-  /// it is none of its own, such as "Unknown".
+  /// attribute's handle and value, and the UUID of an attribute that has a name. The number after a general
+  /// name such as "Unknown" stays.
   private static func abridged(_ text: String) -> String {
     let text = String(text.trimmingPrefix(text.hasPrefix("Handle: 0x") ? "Handle: " : "Data: "))
     let octets = Array(text.utf8)
@@ -168,8 +170,8 @@ struct PacketText {
   }
 }
 
-// Names for text and JSON. They are in this module because the wire layer does not need them. They are
-// `String`, not `StaticString`, because printing a `String` literal needs no allocation.
+// Names for text and JSON. The names are in this module because the wire layer does not need them. Their type
+// is `String`, not `StaticString`, because printing a `String` literal needs no allocation.
 
 extension HCIDirection {
   /// Value of `direction` in JSON.

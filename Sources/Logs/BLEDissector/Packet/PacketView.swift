@@ -12,7 +12,7 @@ package struct PacketView {
   private let context: Int
   /// The last packets before a match, in printed form. At most `context` packets.
   private var before: [[UInt8]] = []
-  /// Number of packets that are still to be shown after a match.
+  /// Number of further packets to show after a match.
   private var following = 0
   private var hasStarted = false
   /// Whether the previous packet was shown.
@@ -20,7 +20,7 @@ package struct PacketView {
   private var output: [UInt8] = []
   /// Number of packets that passed the filter.
   package private(set) var matches = 0
-  /// Whether no packet and no note has passed the filter.
+  /// Whether neither a packet nor a note has passed the filter.
   package private(set) var isEmpty = true
 
   package init(_ filter: PacketFilter, _ printer: PacketPrinter, context: Int) {
@@ -37,8 +37,8 @@ package struct PacketView {
     output.removeAll(keepingCapacity: true)
   }
 
-  /// Sets time zero to the time of the log's first record. Call this for every record, before `take` for its
-  /// packet or note.
+  /// Sets time zero to the time of the log's first record. Call this for every record, before `take` for the
+  /// record's packet or note.
   package mutating func note(_ time: ReceiveTime) {
     guard !hasStarted else { return }
     hasStarted = true

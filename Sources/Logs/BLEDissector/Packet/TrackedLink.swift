@@ -1,7 +1,7 @@
 import BLEStack
 import BLEWire
 
-/// State of one link. For each direction: a partial frame, a pending request and a pending indication.
+/// State of one link: for each direction, a partial frame, a pending request and a pending indication.
 final class TrackedLink {
   /// A PDU whose response is pending. Requests and indications are independent of each other.
   private struct Asked {
@@ -12,8 +12,8 @@ final class TrackedLink {
     /// The service in a Find By Type Value Request.
     var service: BluetoothUUID?
 
-    /// Whether the opcode belongs to the response. The opcode of a response or confirmation is one more than
-    /// that of its request or indication.
+    /// Returns whether a PDU with this opcode is the response. The opcode of a response or confirmation
+    /// exceeds the opcode of the request or indication by one.
     func isAnswered(by opcode: UInt8) -> Bool { Int(self.opcode.rawValue) + 1 == Int(opcode) }
   }
 
@@ -32,6 +32,8 @@ final class TrackedLink {
   private var host = Side()
   private var controller = Side()
 
+  /// Creates a link without pending frames or requests.
+  ///
   /// - Parameters:
   ///   - remote: known attribute types of the peer.
   ///   - local: known attribute types of the host.
@@ -55,7 +57,7 @@ final class TrackedLink {
     }
   }
 
-  /// Handles a truncated fragment. Passes the available part of its frame, including the header, to `body`.
+  /// Handles a truncated fragment. Passes the available part of the frame, including the header, to `body`.
   func receive(
     cut packet: borrowing ACLPacket, _ direction: HCIDirection, _ body: (Span<UInt8>) -> Void
   ) {
@@ -93,7 +95,7 @@ final class TrackedLink {
     return att
   }
 
-  /// Returns the attributes to which the PDU's handles refer: those of the server.
+  /// Returns the server's attributes, to which the handles in the PDU refer.
   private func server(of kind: ATTOpcode.Kind, _ direction: HCIDirection) -> AttributeTypes {
     switch kind {
     case .request, .command, .confirmation: direction == .hostToController ? remote : local

@@ -5,9 +5,9 @@ import ColmiRing
 /// Infers attribute types from values, for attributes whose types the log does not contain.
 ///
 /// A format is accepted only if it is distinctive and every value of the attribute matches it. A ring's frame
-/// has 16 bytes with a checksum and a known command. A ring's big data message has a length and a CRC. A
-/// heart rate must satisfy `HeartRateEvidence`, and only one attribute may do so. The timestamps of Polar
-/// frames must advance at the same rate as the log's timestamps.
+/// has 16 bytes with a checksum and a known command. A ring's big data message has a length and a CRC. The
+/// values of exactly one attribute must satisfy `HeartRateEvidence` to count as heart rates. The timestamps
+/// of Polar frames must advance at the same rate as the log's timestamps.
 package struct AttributeEvidence {
   private static let limit = Limit(
     256, "attributes of a device in a log that are identified by their values", by: .file,
@@ -15,8 +15,9 @@ package struct AttributeEvidence {
 
   fileprivate struct Attribute {
     var values = 0
-    /// Number of ring frames with a known command, and number of all ring frames.
+    /// Number of ring frames with a known command.
     var knownFrames = 0
+    /// Number of all ring frames.
     var frames = 0
     var bigMessages = 0
     var bigPieces = RingBigDataReassembler()
@@ -28,8 +29,9 @@ package struct AttributeEvidence {
     var polarAnswers = 0
   }
 
-  /// Attributes by handle: those with values that the device sent, and those with values that were written.
+  /// Attributes with values that the device sent, by handle.
   private var sent: [AttributeHandle: Attribute] = [:]
+  /// Attributes with values that were written, by handle.
   private var written: [AttributeHandle: Attribute] = [:]
 
   package init() {}
@@ -65,15 +67,15 @@ package struct AttributeEvidence {
     attributes.values.filter(\.isRing).reduce(0) { $0 + $1.frames }
   }
 
-  /// The inferred types.
+  /// The inferred types of attributes.
   package var types: [(handle: AttributeHandle, uuid: BluetoothUUID)] {
     var types: [(AttributeHandle, BluetoothUUID)] = []
     func add(_ uuid: BluetoothUUID, _ attributes: [AttributeHandle: Attribute], _ isOne: (Attribute) -> Bool)
     {
       types += attributes.filter { isOne($0.value) }.map { ($0.key, uuid) }
     }
-    // Frames in both directions are required, or many in one direction, because an 8-bit checksum may match
-    // by chance.
+    // Frames in both directions are required, or many frames in one direction, because an 8-bit checksum may
+    // match by chance.
     let frames = Self.frames(sent)
     let asked = Self.frames(written)
     if frames > 0 && asked > 0 && frames + asked >= 3 || frames >= 16 {
@@ -82,8 +84,8 @@ package struct AttributeEvidence {
     }
     add(RingUUID.bigDataNotify, sent, \.isBigData)
     add(RingUUID.bigDataWrite, written, \.isBigData)
-    // A heart rate service has only one measurement attribute. If two attributes match, at least one is
-    // something else.
+    // A heart rate service has only one measurement attribute. If two attributes match, at least one of them
+    // is no heart rate.
     if sent.values.count(where: \.heartRate.isProven) == 1 {
       add(.heartRateMeasurement, sent, \.heartRate.isProven)
     }
@@ -146,10 +148,10 @@ extension AttributeEvidence.Attribute {
 /// Service and properties of a characteristic that `AttributeEvidence` can infer.
 package struct AttributeDeclaration: Hashable, Sendable {
   package let service: BluetoothUUID
-  /// Core 5.4, Vol 3, Part G, 3.3.1.1.
+  /// Properties of the characteristic. Core 5.4, Vol 3, Part G, 3.3.1.1.
   package let properties: CharacteristicProperties
 
-  /// Returns `nil` for types that cannot be inferred from values.
+  /// Creates a declaration; `nil` for types that cannot be inferred from values.
   package init?(of type: BluetoothUUID) {
     switch type {
     case RingUUID.commandNotify: (service, properties) = (RingUUID.commandService, .notify)

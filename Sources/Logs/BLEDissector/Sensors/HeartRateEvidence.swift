@@ -4,15 +4,15 @@ import BLEWire
 /// Determines whether the notified values of one attribute can only be heart rates.
 ///
 /// Each value must have the length that its flags indicate, the same layout of the rate as the other values,
-/// and a physiologically possible rate, energy and intervals. One value that does not fit rules the attribute
-/// out permanently. Intervals that agree with the rate are sufficient evidence. Without intervals, the rates
-/// must change like a heart rate, because a counter, an oxygen saturation or a temperature in tenths of a
-/// degree also fits the two bytes of a plain heart rate. In case of doubt, the attribute is rejected.
+/// and a physiologically possible rate, energy and intervals. A single value that does not fit excludes the
+/// attribute permanently. Intervals that agree with the rate are sufficient evidence. Without intervals, the
+/// rates must change like a heart rate, because a counter, an oxygen saturation or a temperature in tenths of
+/// a degree also fits the two bytes of a plain heart rate. In case of doubt, the attribute is rejected.
 struct HeartRateEvidence {
   private static let fewestValues = 8
   /// Possible rates in beats per minute. A sensor without contact sends 0.
   private static let rates = 25...240
-  /// Maximum change from one value to the next, unless there was a pause between them.
+  /// Maximum change between consecutive values without a pause.
   private static let largestStep = 40
   private static let largestMeanStep = 8
   /// Time between two values that counts as a pause, in nanoseconds.
@@ -21,27 +21,29 @@ struct HeartRateEvidence {
   private static let spacing: ClosedRange<Int64> = 500_000_000...3_000_000_000
   /// Possible RR intervals, in units of 1/1024 s.
   private static let intervalTicks: ClosedRange<UInt16> = 200...3_000
-  /// Allowed ratio of the rate computed from the intervals to the reported rate, which is an average.
-  /// `agreement` applies to one value, `meanAgreement` to all values together.
+  /// Allowed ratio, for one value, of the rate computed from the intervals to the reported rate, which is an
+  /// average.
   private static let agreement = 0.5...2.0
+  /// The allowed ratio for all values together.
   private static let meanAgreement = 0.7...1.4
-  /// Maximum energy in kilojoules per second: twice what an athlete can spend.
+  /// Maximum increase of the energy in kilojoules per second: twice the power of an athlete.
   private static let mostPower = 4.0
-  /// Values in this range could be oxygen saturations, in percent.
+  /// Range of rates that could also be oxygen saturations in percent.
   private static let saturation = 88...100
-  /// Maximum mean rate without further evidence. A room temperature in tenths of a degree is higher.
+  /// Maximum mean rate without further evidence, because room temperatures in tenths of a degree are higher.
   private static let mostMeanRate = 180
-  /// Without further evidence, at least one in this many steps must be a change. Temperatures and percentages
-  /// change less often.
+  /// Minimum frequency of changes without further evidence: one change in this many steps. Temperatures and
+  /// percentages change less often.
   private static let stepsForAChange = 5
 
   private var isRefuted = false
   private var values = 0
   private var lastTime: ReceiveTime?
   private var firstTime: ReceiveTime?
-  /// Sum and number of the times between values, in nanoseconds, without pauses.
+  /// Sum in nanoseconds, and number, of the intervals between values without pauses.
   private var spacings: (sum: Int64, count: Int64) = (0, 0)
-  /// Format of the rate, and support for contact detection. Both are constant for a sensor.
+  /// Format of the rate, and support for contact detection. The format and the support are constant for a
+  /// sensor.
   private var layout: HeartRateMeasurement.Flags?
 
   /// Number of values with skin contact.
@@ -64,7 +66,7 @@ struct HeartRateEvidence {
   /// Checks a value.
   ///
   /// - Parameter value: the value of a notification; `nil` for any other operation on the attribute. Heart
-  ///   Rate Measurement can only be notified (Heart Rate Service 1.0, 3.1), so `nil` rules the attribute out.
+  ///   Rate Measurement can only be notified (Heart Rate Service 1.0, 3.1), so `nil` excludes the attribute.
   mutating func take(_ value: Span<UInt8>?, at time: ReceiveTime) {
     guard !isRefuted else { return }
     guard let value, let measurement = Self.measurement(value) else { return isRefuted = true }
@@ -109,7 +111,7 @@ struct HeartRateEvidence {
     return abs(step) <= Self.largestStep
   }
 
-  /// Checks the energy. It is a counter that may be reset to 0.
+  /// Checks the energy, a counter that may be reset to 0.
   private mutating func takeEnergy(_ kilojoules: UInt16?, at time: ReceiveTime) -> Bool {
     guard let kilojoules else { return true }
     defer { energy = (kilojoules, time) }
@@ -155,9 +157,9 @@ struct HeartRateEvidence {
     }
     let changes = steps.rises + steps.falls
     guard changes > 0 else { return false }
-    // Contact flags that are set are stronger evidence than flags that are not set.
+    // Set contact flags are stronger evidence than unset contact flags.
     if contacts * 2 >= values { return true }
-    // A counter changes with each value, and only in one direction.
+    // A counter changes with each value, always in the same direction.
     let isCounter = (steps.rises == 0 || steps.falls == 0) && changes * 10 >= steps.count * 9
     if layout?.contains(.contactSupported) ?? false || energy != nil { return !isCounter }
     return steps.rises > 0 && steps.falls > 0 && highest - lowest >= 3

@@ -8,7 +8,7 @@ extension HeartRateMeasurement: SensorValueFields {
     fields.member("heartRateIs16Bit", flags.contains(.rateIs16Bit), .hidden)
     fields.member("sensorContact", contactName, .hidden)
     fields.member("energyExpendedKilojoules", energyExpendedKilojoules)
-    // Rounded to the nearest millisecond.
+    // Round to the nearest millisecond.
     let milliseconds = rrIntervals.indices.map { "\((Int(rrIntervals[$0]) * 1_000 + 512) / 1_024)" }
     fields.member(
       "rrIntervals1024ths", milliseconds.isEmpty ? .hidden : .ofName,

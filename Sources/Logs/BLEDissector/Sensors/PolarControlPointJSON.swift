@@ -6,9 +6,9 @@ package import JSONText
 enum PolarControlPointJSON {
   /// Adds the fields of a value.
   ///
-  /// - Parameter operation: the operation that transferred the value. If it is unknown, the bytes decide:
-  ///   features and responses have a distinctive first byte, and a list of several stopped streams cannot be
-  ///   a request.
+  /// - Parameter operation: the operation that transferred the value. If the operation is unknown, the bytes
+  ///   determine the format: features and responses have a distinctive first byte, and a list of several
+  ///   stopped streams cannot be a request.
   static func write(
     _ frames: [[UInt8]], _ operation: SensorDecoder.Operation?, into fields: inout FieldList
   ) throws(WireError) {
@@ -140,7 +140,7 @@ extension PolarMeasurementType {
 extension PolarSetting {
   fileprivate enum Count { case one, several }
 
-  /// Returns the key of a setting. A range is in g only for acceleration.
+  /// Returns the key of a setting. A range has the unit g only for acceleration.
   fileprivate func key(_ type: PolarMeasurementType, _ count: Count) -> String {
     let plural = count == .several ? "s" : ""
     return switch kind {

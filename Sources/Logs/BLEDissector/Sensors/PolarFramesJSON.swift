@@ -4,9 +4,9 @@ import JSONText
 
 /// Decodes raw data frames of a Polar sensor.
 ///
-/// The keys depend on what is known. `sampleCount` is present if the frame declares its samples in blocks, or
-/// if the sample rate determines their times. Samples in units are present beside `rawSamples` if a factor or
-/// the frame type determines the unit.
+/// `sampleCount` is present if the frame declares its samples in blocks, or if the sample rate determines
+/// their times. Samples in physical units are present beside `rawSamples` if a factor or the frame type
+/// determines the unit.
 struct PolarFramesJSON {
   /// Maximum number of samples for which compressed acceleration is shown both in counts and in units. In
   /// longer frames, only the first sample is also shown in units, unless one count is one milli-g.
@@ -69,7 +69,7 @@ struct PolarFramesJSON {
       return
     }
     fields.member("firstSampleTimestampNanoseconds", "\(timing.nanoseconds(0))")
-    // Two frames alone do not determine the period, so the nominal period is used.
+    // The nominal period is used, because two frames do not determine the period.
     let missing = timing.missingSampleCount + (previous == nil ? 0 : clock.doubtfulSampleCount)
     if missing > 0 { fields.member("missingSamples", missing) }
   }
@@ -134,7 +134,7 @@ struct PolarFramesJSON {
     }
   }
 
-  /// Adds the samples in units, and the other channels under their own names.
+  /// Adds the samples in physical units, and the other channels under their own names.
   private func writeUnits(
     _ frame: borrowing PolarFrame, _ layout: PolarSampleLayout, into fields: inout FieldList
   ) {
@@ -202,7 +202,7 @@ struct PolarFramesJSON {
   private func writeMagneticField(
     _ frame: borrowing PolarFrame, _ layout: PolarSampleLayout, into fields: inout FieldList
   ) {
-    // The same rule as for acceleration.
+    // In frame type 0, only the factor determines the unit of a count, as for acceleration.
     if frame.isCompressed, frame.frameType == 0, factor == 1 { return }
     let scale = PolarUnits.magnetometerGauss(frameType: frame.frameType, factor: factor)
     fields.scaledSamples("samplesGauss", frame, scale, channels: 3)
@@ -272,7 +272,7 @@ extension FieldList {
 
   /// Adds samples in units.
   ///
-  /// - Parameter channels: number of channels to write, from the first one on; `nil` for all channels.
+  /// - Parameter channels: number of channels to write, starting with the first; `nil` for all channels.
   fileprivate mutating func scaledSamples(
     _ name: String, _ frame: borrowing PolarFrame, _ scale: Double, channels: Int? = nil
   ) {

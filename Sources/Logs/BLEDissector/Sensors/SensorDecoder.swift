@@ -8,16 +8,17 @@ package struct SensorDecoder {
   /// The origin of a value.
   package enum Source: Hashable, Sendable {
     case characteristic(BluetoothUUID)
-    /// Manufacturer-specific data of an advertisement. It starts with the company identifier.
+    /// Manufacturer-specific data of an advertisement. The data start with the company identifier.
     case manufacturerData
   }
 
-  /// Operation that transferred a value. It distinguishes requests from responses if the first byte cannot.
+  /// Operation that transferred a value. The operation distinguishes requests from responses if the first
+  /// byte does not.
   package enum Operation: String, Sendable {
     case read, write, notify, indicate
   }
 
-  /// Information beyond the bytes of the value.
+  /// Information that the bytes of the value do not contain.
   package struct Context: Sendable {
     package var operation: Operation?
     /// The factor in a Polar sensor's response to the start command.
@@ -34,7 +35,7 @@ package struct SensorDecoder {
 
   /// Appends one object: the decoded value, or an object with `error`.
   ///
-  /// - Parameter frames: parts of one value, or several values in order. Must not be empty.
+  /// - Parameter frames: parts of one value, or several values in order. The list must not be empty.
   /// - Returns: `false` if the source is unknown. In this case nothing is appended.
   package func decode(
     _ frames: [[UInt8]], of source: Source, _ context: Context = Context(), into line: inout JSONLine
@@ -44,7 +45,7 @@ package struct SensorDecoder {
     return true
   }
 
-  /// Returns the members of that object, which are also used for text; `nil` if the source is unknown.
+  /// Returns the members of the decoded object, for JSON and text; `nil` if the source is unknown.
   package func fields(
     _ frames: [[UInt8]], of source: Source, _ context: Context = Context(), for reader: FieldList.Reader
   ) -> FieldList? {
@@ -121,7 +122,7 @@ package struct SensorDecoder {
       fields = object
       return
     }
-    // The responses do not belong to one log of the ring, so each one is decoded separately.
+    // The responses may belong to different logs of the ring, so decode each response separately.
     fields.member("frames") { list in
       for packet in transcript.packets {
         var alone = transcript

@@ -33,7 +33,7 @@ extension TemperatureMeasurement: SensorValueFields {
     fields.members(trailing: trailingByteCount)
   }
 
-  /// The temperature with all digits, because they indicate its precision.
+  /// The temperature with all digits, which indicate the precision.
   private var words: String {
     let unit = unit == .celsius ? "°C" : "°F"
     let (mantissa, exponent) = (temperature.mantissa, temperature.exponent)

@@ -11,7 +11,7 @@ struct AttributeStatistics {
   private var jitter = LogLinearHistogram()
   private var lastTime: ReceiveTime?
   private var lastInterval: Int64?
-  /// The longest intervals, unsorted. The median at the end decides which of them are gaps.
+  /// The longest intervals, unsorted. At the end, the median determines which intervals are gaps.
   private var longest: [AttributeReport.Gap] = []
   private var shortestOfLongest = Int64.max
 
@@ -30,8 +30,7 @@ struct AttributeStatistics {
     defer { lastTime = time }
     guard let lastTime else { return }
     guard time >= lastTime else {
-      // The clock was set back. This is not an interval, and there is no previous interval to compare the
-      // next one with.
+      // The clock was set back, so the time between these updates is not an interval.
       lastInterval = nil
       return
     }

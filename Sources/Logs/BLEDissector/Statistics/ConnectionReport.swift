@@ -14,15 +14,15 @@ package struct ConnectionReport: Sendable {
   package enum End: Hashable, Sendable {
     /// The log contains the Disconnection Complete event, with this reason.
     case disconnected(HCIStatus)
-    /// The log does not contain the end of the connection. Its handle was reused for a new connection.
+    /// The log does not contain the end of the connection. A new connection has reused the handle.
     case replaced
-    /// The maximum number of open connections was reached, and this was the least recently used one.
+    /// The connection was the least recently used when the maximum number of open connections was reached.
     case evicted
     /// The connection was open at the end of the log.
     case endOfLog
   }
 
-  /// Traffic in one direction between host and controller: ACL packets, and the bytes of data in them,
+  /// Traffic in one direction between host and controller: the number of ACL packets and of their data bytes,
   /// including L2CAP headers.
   package struct Traffic: Hashable, Sendable {
     package var packets = 0
@@ -51,10 +51,10 @@ package struct ConnectionReport: Sendable {
   /// Number of packets in Number Of Completed Packets events; `nil` if the log contains no events.
   package var completedPackets: Int?
   package var attributes: [AttributeReport] = []
-  /// Number of notifications and indications of attributes that are not listed because of the limit.
+  /// Number of notifications and indications of attributes that exceed the limit and are not listed.
   package var omittedUpdates = 0
   package var requests: [RequestReport] = []
-  /// Number of responses and confirmations without a pending request or indication.
+  /// Number of responses and confirmations for which no request or indication was pending.
   package var unaskedResponses = 0
   package var malformed = 0
   /// Number of frames that the capturing program truncated.
@@ -84,9 +84,10 @@ package struct ParameterChange: Hashable, Sendable {
     case phy(transmit: UInt8, receive: UInt8)
     /// Maximum payload sizes of a data packet, in bytes.
     case dataLength(transmit: UInt16, receive: UInt16)
-    /// ATT_MTU in bytes: the smaller value of the two sides. Core 5.4, Vol 3, Part F, 3.4.2.2.
+    /// ATT_MTU in bytes: the smaller of the values that the two sides offered. Core 5.4, Vol 3, Part F,
+    /// 3.4.2.2.
     case mtu(Int)
-    /// A request for parameters was rejected or failed.
+    /// A request for parameters that was rejected or failed.
     case refused(HCIStatus)
   }
 
@@ -106,7 +107,7 @@ package struct AttributeReport: Sendable {
 
   /// Maximum number of gaps listed.
   package static let maximumGaps = 10
-  /// Minimum duration of a gap, as a multiple of the median interval, or of the mean interval if that is
+  /// Minimum duration of a gap, as a multiple of the median interval, or of the mean interval if the mean is
   /// longer. In a stream that arrives in bursts, the median is the interval within a burst.
   package static let gapFactor = 5.0
 
@@ -118,12 +119,12 @@ package struct AttributeReport: Sendable {
   package var count: Int
   /// Total size of the values, in bytes.
   package var octets: Int
-  /// Intervals between consecutive updates.
+  /// Summary of the intervals between consecutive updates.
   package var intervals: DurationSummary?
   package var intervalHistogram: LogLinearHistogram
-  /// Absolute difference between consecutive intervals: |D(i−1, i)| of RFC 3550, 6.4.1.
+  /// Summary of the absolute differences between consecutive intervals: |D(i−1, i)| of RFC 3550, 6.4.1.
   package var jitter: DurationSummary?
-  /// Number of gaps. Its accuracy is limited by the buckets of the histogram.
+  /// Number of gaps. The buckets of the histogram limit the accuracy.
   package var gapCount: Int
   /// The longest gaps, longest first.
   package var gaps: [Gap]
@@ -138,7 +139,7 @@ package struct RequestReport: Sendable {
   /// Number of requests that were answered with an Error Response.
   package var errors: Int
   package var unanswered: Int
-  /// Time from the packet that completes the request to the packet that completes the response.
+  /// Summary of the times from the packet that completes a request to the packet that completes its response.
   package var latency: DurationSummary?
   package var latencyHistogram: LogLinearHistogram
 }

@@ -4,9 +4,9 @@
 /// Each octave of nanoseconds has 64 buckets, so the error of a percentile is at most 1/128 of its value.
 /// Minimum, maximum, count and mean are exact. The layout is that of HdrHistogram.
 package struct LogLinearHistogram: Sendable {
-  /// Half of a bucket's width divided by its start.
+  /// Maximum relative error: half of a bucket's width divided by the bucket's start.
   package static let relativeError = 1.0 / 128
-  /// About 39 hours. Longer durations are counted in the last bucket.
+  /// Maximum duration, about 39 hours. Longer durations are counted in the last bucket.
   package static let maximumNanoseconds: Int64 = 1 << 47 - 1
 
   private static let subBucketBits = 6
@@ -16,7 +16,7 @@ package struct LogLinearHistogram: Sendable {
   package private(set) var minimum = Int64.max
   package private(set) var maximum: Int64 = 0
   private var sum = 0.0
-  /// Counts of the buckets up to the highest one in use. At most 2,688 entries.
+  /// Counts of the buckets up to the highest bucket in use, at most 2,688.
   private var counts: [UInt32] = []
 
   package init() {}
@@ -55,7 +55,7 @@ package struct LogLinearHistogram: Sendable {
   package func percentile(perMille: Int) -> Int64? {
     guard count > 0 else { return nil }
     let rank = max(1, (count * perMille + 999) / 1_000)
-    // The maximum is exact.
+    // The last percentile is the exact maximum.
     if rank >= count { return maximum }
     var seen = 0
     for index in counts.indices {
@@ -65,7 +65,7 @@ package struct LogLinearHistogram: Sendable {
     return maximum
   }
 
-  /// Returns the number of longer durations, as exactly as the buckets allow.
+  /// Returns the number of longer durations, with the precision of the buckets.
   package func count(above nanoseconds: Int64) -> Int {
     guard nanoseconds >= 0 else { return count }
     let first = Self.index(min(nanoseconds, Self.maximumNanoseconds)) + 1
@@ -107,7 +107,7 @@ package struct DurationSummary: Hashable, Sendable {
   package var p999: Int64
   package var maximum: Int64
 
-  /// Returns `nil` if the histogram is empty.
+  /// Summarises a histogram; `nil` if the histogram is empty.
   package init?(_ histogram: LogLinearHistogram) {
     guard let p50 = histogram.percentile(perMille: 500), let p90 = histogram.percentile(perMille: 900),
       let p99 = histogram.percentile(perMille: 990), let p999 = histogram.percentile(perMille: 999)

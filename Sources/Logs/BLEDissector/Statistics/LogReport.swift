@@ -48,10 +48,10 @@ package struct LogReport: Sendable {
   package var packets = PacketCounts()
   package var firstTime: ReceiveTime?
   package var lastTime: ReceiveTime?
-  /// Number of records that are older than the previous record.
+  /// Number of records with an earlier time than the previous record.
   package var timeReversals = 0
-  /// Number of older records, and of records with an impossible time, whose time was replaced with that of a
-  /// neighbour.
+  /// Number of records that got the time of a neighbour, because they were older than the previous record or
+  /// had an impossible time.
   package private(set) var disorderedRecords = 0
   /// Places at which the clock of the program that wrote the log was set, or may have been set. Timestamps are
   /// corrected for certain steps only.

@@ -10,14 +10,14 @@ import BLEWire
 /// ```
 package struct LogStatistics: ~Copyable {
   /// Maximum number of connections tracked at the same time. A further connection replaces the least recently
-  /// used one.
+  /// used connection.
   package static let maximumOpenConnections = 32
   /// Maximum number of connections reported. Further connections are only counted.
   package static let maximumConnections = 512
   /// Maximum number of combinations of opcode and status for which failed commands are counted separately.
   static let maximumCommandErrors = 1_024
-  /// How long after the end of a connection data counts as late data of that connection and not as a new
-  /// connection, in nanoseconds.
+  /// Time in nanoseconds after the end of a connection during which data counts as late data, and not as a
+  /// new connection.
   static let lateDataTime: Int64 = 1_000_000_000
 
   private var log = LogReport()
@@ -71,7 +71,7 @@ package struct LogStatistics: ~Copyable {
     log.lastTime = log.lastTime.map { max($0, time) } ?? time
   }
 
-  /// Adds lost packets. The counter starts again if a file contains several logs, one after the other.
+  /// Adds lost packets. The counter of lost packets restarts if a file contains several consecutive logs.
   private mutating func take(drops: UInt32) {
     if drops != lastDrops { log.drops += Int(drops > lastDrops ? drops - lastDrops : drops) }
     lastDrops = drops

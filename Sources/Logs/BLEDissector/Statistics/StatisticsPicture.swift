@@ -4,8 +4,8 @@ import JSONText
 /// Draws a `LogReport` as an SVG file: the updates of each connection over time, and a histogram of the
 /// intervals between updates. The file is SVG 1.1, without scripts, external fonts or images.
 package struct StatisticsPicture {
-  /// Maximum number of connections drawn. Those with the most updates are selected, and a note has the number
-  /// of the others.
+  /// Maximum number of connections drawn. The connections with the most updates are drawn, and a note has the
+  /// number of the other connections.
   package static let maximumConnections = 24
 
   private static let width = 960.0
@@ -85,7 +85,8 @@ package struct StatisticsPicture {
     y += Self.panelHeight
   }
 
-  /// Draws a lane for each attribute with gaps, because one attribute may pause while another continues.
+  /// Draws a separate lane for each attribute with gaps, because an attribute may pause while another
+  /// attribute continues.
   private mutating func drawGaps(_ connection: ConnectionReport, top: Double, x: (Int64) -> Double) {
     let attributes = connection.attributes.filter { !$0.gaps.isEmpty }.prefix(6)
     let height = Self.plotHeight / Double(max(1, attributes.count))
@@ -107,7 +108,7 @@ package struct StatisticsPicture {
   /// Draws a step for each time bin.
   private mutating func drawRate(_ connection: ConnectionReport, top: Double, span: Double) {
     var timeline = connection.timeline
-    // In bins shorter than a second, one notification would look like several per second.
+    // In a bin shorter than a second, a single notification would look like several notifications per second.
     while timeline.binWidth < 1_000_000_000, Double(timeline.binWidth) * 40 < span { timeline.halve() }
     guard let highest = timeline.counts.max() else { return }
     let perSecond = 1e9 / Double(timeline.binWidth)
@@ -139,7 +140,7 @@ package struct StatisticsPicture {
       let label = Self.label(change.value)
       let labelWidth = Double(label.utf8.count) * 5.6 + 8
       row = at < nextFree ? row + 1 : 0
-      // Labels that do not fit are omitted. The table lists them.
+      // Labels that do not fit are omitted; the table lists all changes.
       guard row < 3 else { continue }
       let isRight = at + labelWidth > Self.left + Self.plotWidth
       text(isRight ? at - 4 : at + 4, top + 11 + row * 12, label, size: 10, anchor: isRight ? "end" : "start")
@@ -205,8 +206,8 @@ package struct StatisticsPicture {
   /// Width of a column as a fraction of an octave.
   private static let octave = 0.25
 
-  /// Returns counts by the logarithm of the interval. `start` is the number of quarter octaves above one
-  /// nanosecond.
+  /// Returns counts by the logarithm of the interval. `start` is the position of the first column, in quarter
+  /// octaves above one nanosecond.
   private static func columns(_ intervals: LogLinearHistogram) -> (start: Int, counts: [Int]) {
     func column(_ nanoseconds: Int64) -> Int { Int(logarithm(Double(max(1, nanoseconds))) / octave) }
     // Intervals below one microsecond count as one microsecond, because few timestamps are more precise.
@@ -269,7 +270,7 @@ package struct StatisticsPicture {
   ) { body += SVG.text(x, y, text, size: size, anchor: anchor, color: color) }
 }
 
-/// Building blocks of SVG 1.1 pictures. These have no scripts, external fonts or images.
+/// Building blocks of SVG 1.1 pictures without scripts, external fonts or images.
 package enum SVG {
   /// Returns a white page, 960 pixels wide.
   package static func page(_ body: String, height: Double) -> [UInt8] {
@@ -295,7 +296,7 @@ package enum SVG {
   /// Formats a number, rounded to hundredths of a pixel.
   package static func number(_ value: Double) -> String { "\((value * 100).rounded() / 100)" }
 
-  /// Returns a step for an axis: 1, 2 or 5 times a power of ten, and at least `wanted`.
+  /// Returns the step of an axis: 1, 2 or 5 times a power of ten, at least `wanted`.
   package static func niceStep(_ wanted: Double) -> Double {
     guard wanted > 0, wanted.isFinite else { return 0 }
     var power = 1e-3

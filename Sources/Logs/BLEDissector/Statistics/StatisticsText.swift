@@ -97,7 +97,8 @@ package struct StatisticsText {
     return texts
   }
 
-  /// Prints the counts that are not 0, each with its words for 1 and for more; `nil` if they are the same.
+  /// Prints the counts that are not 0, each with a text for 1 and a text for larger numbers; `nil` if both
+  /// texts are the same.
   private mutating func printLosses(_ losses: [(count: Int, one: String, several: String?)]) {
     for (count, one, several) in losses where count > 0 {
       line("  ! \(counted(count, one, several ?? one))")
@@ -246,7 +247,7 @@ package struct StatisticsText {
   static func milliseconds(_ nanoseconds: Int64) -> String { fixed(Double(nanoseconds) / 1e6, 3) }
   static func seconds(_ nanoseconds: Int64) -> String { fixed(Double(nanoseconds) / 1e9, 3) }
 
-  /// Formats a non-negative number with this many decimals.
+  /// Formats a non-negative number with `decimals` decimals.
   static func fixed(_ number: Double, _ decimals: Int) -> String {
     let scale = (0..<decimals).reduce(1) { scale, _ in scale * 10 }
     let scaled = (number * Double(scale)).rounded()
@@ -264,7 +265,8 @@ package struct StatisticsText {
 
   private static func right(_ number: Int, _ width: Int) -> String { padded("\(number)", left: width) }
 
-  /// A number in a column, and its noun; unless they end the line, the noun is as wide as its plural.
+  /// Returns a number in a column, followed by its noun. The noun is padded to the width of its plural,
+  /// except at the end of the line.
   private static func column(
     _ number: Int, _ width: Int, _ noun: String, endsLine: Bool = false
   ) -> String {

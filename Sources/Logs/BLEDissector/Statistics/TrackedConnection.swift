@@ -7,11 +7,14 @@ import BLEWire
 final class TrackedConnection {
   let adapter: UInt16
   let handle: ConnectionHandle
-  /// All mutable state in one value, so that a packet needs two dynamic exclusivity checks instead of nine.
+  /// All mutable state. It is a single value, so that a packet needs two dynamic exclusivity checks instead
+  /// of nine.
   var account: ConnectionAccount
   private var fromHost = L2CAPRecombiner()
   private var fromController = L2CAPRecombiner()
 
+  /// Creates a tracked connection.
+  ///
   /// - Parameter dropsAtStart: number of packets that the program that wrote the log had lost before the
   ///   connection started.
   init(_ report: ConnectionReport, dropsAtStart: Int) {
@@ -48,15 +51,15 @@ extension TrackedConnection {
   }
 }
 
-/// The statistics of a connection so far.
+/// The statistics of a connection up to now.
 struct ConnectionAccount {
-  /// Maximum number of attributes with updates, and maximum number of request opcodes, for which separate
-  /// counts are kept.
+  /// Maximum number of attributes with updates for which separate counts are kept.
   static let maximumAttributes = 24
+  /// Maximum number of request opcodes for which separate counts are kept.
   static let maximumRequestKinds = 32
 
-  /// A request or indication whose response is pending. ATT allows each side one of each at a time. Core 5.4,
-  /// Vol 3, Part F, 3.3.2 and 3.3.3.
+  /// A request or indication whose response is pending. ATT allows each side one pending request and one
+  /// pending indication. Core 5.4, Vol 3, Part F, 3.3.2 and 3.3.3.
   private struct Pending {
     var opcode: ATTOpcode
     var time: ReceiveTime
@@ -175,7 +178,8 @@ struct ConnectionAccount {
     attributes[index].add(byteCount: byteCount, at: time)
   }
 
-  /// Returns the index of an attribute's statistics. Usually it is the same as for the previous update.
+  /// Returns the index of an attribute's statistics. Usually the attribute is the same as for the previous
+  /// update.
   private mutating func attribute(
     _ handle: AttributeHandle, _ opcode: ATTOpcode, _ direction: HCIDirection
   ) -> Int? {
@@ -235,7 +239,9 @@ struct ConnectionAccount {
     return requests.count - 1
   }
 
-  /// - Parameter direction: direction of the response. Its request was sent in the opposite direction.
+  /// Handles a response.
+  ///
+  /// - Parameter direction: direction of the response. The request was sent in the opposite direction.
   private mutating func answer(
     _ pdu: Span<UInt8>, _ opcode: ATTOpcode, _ direction: HCIDirection, at time: ReceiveTime
   ) {
@@ -261,8 +267,8 @@ struct ConnectionAccount {
     }
   }
 
-  /// Whether a PDU is the response to a request. The opcode of a response is one more than that of its
-  /// request, and an Error Response contains the request's opcode.
+  /// Returns whether a PDU is the response to a request. The opcode of a response exceeds the opcode of the
+  /// request by one, and an Error Response contains the opcode of the request.
   private static func isAnswer(_ pdu: Span<UInt8>, _ opcode: ATTOpcode, to asked: ATTOpcode) -> Bool {
     if opcode == .errorResponse { return pdu.count >= 2 && pdu[1] == asked.rawValue }
     return Int(asked.rawValue) + 1 == Int(opcode.rawValue)

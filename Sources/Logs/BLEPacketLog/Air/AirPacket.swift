@@ -4,11 +4,11 @@ public import BLEWire
 ///
 /// Registry of link types of tcpdump.org.
 public enum AirLinkType: UInt32, Hashable, Sendable, BitwiseCopyable {
-  /// CACE's per-packet information, which contains one of the other types.
+  /// CACE's per-packet information, which contains a packet of another link type.
   case perPacketInformation = 192
-  /// No header.
+  /// Packets without a header.
   case bare = 251
-  /// Ten bytes with channel, power, direction and checks.
+  /// A header of ten bytes with channel, power, direction and checks.
   case withHeader = 256
   /// The header of Nordic's sniffer.
   case nordic = 272
@@ -26,7 +26,7 @@ public struct AirPacket: Hashable, Sendable, BitwiseCopyable {
 
   public enum Protection: UInt8, Hashable, Sendable, BitwiseCopyable {
     case clear
-    /// Was encrypted; decrypted by this program or before.
+    /// The packet was encrypted. This program or an earlier program has decrypted it.
     case decrypted
     case encrypted
   }
@@ -34,7 +34,7 @@ public struct AirPacket: Hashable, Sendable, BitwiseCopyable {
   public var linkType: AirLinkType
   public var pdu = AirPDU.unknown
   public var accessAddress: UInt32 = 0
-  /// 0 … 36 for data, 37 … 39 for advertising; `nil` if the file does not contain it.
+  /// Channel index: 0 … 36 for data, 37 … 39 for advertising; `nil` if the file does not contain the channel.
   public var channel: UInt8?
   /// RSSI in dBm.
   public var rssi: Int8?
@@ -44,7 +44,7 @@ public struct AirPacket: Hashable, Sendable, BitwiseCopyable {
   public var crc = Check.unknown
   public var direction = Direction.unknown
   public var protection = Protection.clear
-  /// The sender had sent the same packet before.
+  /// Whether the sender had already sent the same packet.
   public var isRetransmission = false
 
   public init(_ linkType: AirLinkType) { self.linkType = linkType }
@@ -53,11 +53,11 @@ public struct AirPacket: Hashable, Sendable, BitwiseCopyable {
 /// Type of an air packet, from the fields of its header.
 public struct AirPDU: Hashable, Sendable, BitwiseCopyable {
   public enum Kind: UInt8, Hashable, Sendable, BitwiseCopyable {
-    /// `code` is the PDU type, on the primary or the secondary channels.
+    /// Advertising on the primary or the secondary channels. `code` is the PDU type.
     case advertising, auxiliary
-    /// `code` is the LLID, 0 for an empty PDU.
+    /// A data PDU. `code` is the LLID; 0 for an empty PDU.
     case data
-    /// `code` is the opcode.
+    /// A control PDU. `code` is the opcode.
     case control
     /// The type is unknown because the packet is damaged, cut or encrypted.
     case unknown
@@ -75,7 +75,7 @@ public struct AirPDU: Hashable, Sendable, BitwiseCopyable {
   /// A control PDU with an encrypted opcode.
   public static let encryptedControl = AirPDU(.unknown, 3)
   public static let empty = AirPDU(.data, 0)
-  /// PDUs of extended advertising, which share one PDU type and differ by their place in an advertisement.
+  /// PDUs of extended advertising. They share one PDU type, and differ by their position in an advertisement.
   public static let chain = AirPDU(.auxiliary, 16)
   public static let scanResponse = AirPDU(.auxiliary, 17)
   public static let periodic = AirPDU(.auxiliary, 18)

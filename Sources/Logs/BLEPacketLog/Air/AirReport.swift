@@ -2,20 +2,21 @@ public import BLEWire
 
 /// Packets of one side of a connection that the sniffer received.
 public struct AirSideCounts: Hashable, Sendable {
-  /// Packets with a good CRC, including retransmissions.
+  /// Number of packets with a good CRC, including retransmissions.
   public internal(set) var packets = 0
   public internal(set) var retransmissions = 0
-  /// Minimum number of packets that the sniffer missed, by gaps in sequence numbers or encryption counters.
+  /// Minimum number of packets that the sniffer missed, according to gaps in sequence numbers or encryption
+  /// counters.
   public internal(set) var missed = 0
   public internal(set) var badCRC = 0
   public internal(set) var decrypted = 0
-  /// Encrypted packets that could not be decrypted.
+  /// Number of encrypted packets that could not be decrypted.
   public internal(set) var encrypted = 0
 }
 
 /// A connection in a sniffer log.
 public struct AirLinkReport: Hashable, Sendable {
-  /// Result of decryption, with its reason.
+  /// Result of decryption, with the reason for a failure.
   public enum Encryption: UInt8, Hashable, Sendable {
     case none
     /// Decrypted with a key from the user or from the log.
@@ -23,9 +24,9 @@ public struct AirLinkReport: Hashable, Sendable {
     /// Decrypted by the sniffer, or by the program that wrote the file.
     case bySniffer
     case noKey
-    /// LE Secure Connections: the key cannot be derived from a capture.
+    /// Not decrypted because of LE Secure Connections, whose keys cannot be derived from a capture.
     case noKeyOfSecureConnections
-    /// The log does not contain the start of encryption.
+    /// Not decrypted because the log does not contain the start of encryption.
     case startNotSeen
     case wrongKey
   }
@@ -33,18 +34,18 @@ public struct AirLinkReport: Hashable, Sendable {
   /// Connection handle in the translated packets.
   public let handle: ConnectionHandle
   public let accessAddress: UInt32
-  /// `nil` if the log does not contain the start of the connection.
+  /// Address of the central; `nil` if the log does not contain the start of the connection.
   public internal(set) var central: DeviceAddress?
   public internal(set) var peripheral: DeviceAddress?
   public internal(set) var startTime: ReceiveTime
   public internal(set) var endTime: ReceiveTime
   public internal(set) var fromCentral = AirSideCounts()
   public internal(set) var fromPeripheral = AirSideCounts()
-  /// Connection events in which no packet was received; `nil` if unknown.
+  /// Number of connection events without a received packet; `nil` if unknown.
   public internal(set) var missedEvents: Int?
-  /// Data channels in use at the end; `nil` if unknown.
+  /// Number of data channels in use at the end; `nil` if unknown.
   public internal(set) var channels: Int?
-  /// Packets on channels that are not in use.
+  /// Number of packets on channels that are not in use.
   public internal(set) var packetsOffMap = 0
   public internal(set) var encryption = Encryption.none
 
@@ -58,29 +59,30 @@ public struct AirLinkReport: Hashable, Sendable {
   public var packets: Int { fromCentral.packets + fromPeripheral.packets }
   public var retransmissions: Int { fromCentral.retransmissions + fromPeripheral.retransmissions }
 
-  /// Fraction of packets that had to be retransmitted; `nil` without packets.
+  /// Fraction of packets that were retransmitted; `nil` without packets.
   public var packetErrorRate: Double? { packets == 0 ? nil : Double(retransmissions) / Double(packets) }
 }
 
-/// Contents of a sniffer log beyond its translated packets.
+/// Information in a sniffer log that the translated packets do not contain.
 public struct AirReport: Hashable, Sendable {
-  /// Maximum number of connections reported; later ones are counted.
+  /// Maximum number of connections in the report. Later connections are only counted.
   static let reported = Limit(
     512, "connections in the report of an air log", by: .file, whenFull: "later ones are counted",
     counted: "`omittedLinks` of `log stats`")
 
   public internal(set) var packets = 0
-  /// Packets by type, including those with a bad CRC. The number of types is small because headers have few
-  /// bits.
+  /// Number of packets by type, including packets with a bad CRC. The number of types is small because
+  /// headers have few bits.
   public internal(set) var kinds: [AirPDU: Int] = [:]
   public internal(set) var badCRC = 0
-  /// Frames that are not air packets, or shorter than their header claims.
+  /// Number of frames that are not air packets, or are shorter than their header claims.
   public internal(set) var unreadable = 0
   public internal(set) var encrypted = 0
   public internal(set) var decrypted = 0
   public internal(set) var retransmissions = 0
-  /// Extended advertisements of several packets: complete ones, and those with a missing packet.
+  /// Number of complete extended advertisements of several packets.
   public internal(set) var joinedAdvertisements = 0
+  /// Number of extended advertisements with a missing packet.
   public internal(set) var incompleteAdvertisements = 0
   public internal(set) var keysLearnt = 0
   public internal(set) var keysForgotten = 0
@@ -94,7 +96,8 @@ public struct AirReport: Hashable, Sendable {
 }
 
 extension AirReport {
-  /// Remark for the user about packets that could not be decrypted or read; `nil` if all could.
+  /// Remark for the user about packets that could not be decrypted or read; `nil` if all packets were
+  /// decrypted and read.
   public var remark: String? {
     if encrypted > 0 {
       let advice: String

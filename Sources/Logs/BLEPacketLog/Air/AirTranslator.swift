@@ -4,9 +4,9 @@ import BLEWire
 /// Translates air packets to the HCI packets that the central's controller and host would have exchanged.
 ///
 /// Advertising PDUs become advertising reports, CONNECT_IND becomes a connection event, and data become ACL
-/// packets in both directions. Each air packet gives at least one record: if no HCI packet expresses it, a
-/// record without type whose bytes are the PDU, decrypted if possible. All records of an air packet have its
-/// index and time, and its metadata in `PacketRecordHeader.air`.
+/// packets in both directions. Each air packet gives at least one record. If no HCI packet expresses an air
+/// packet, its record has no type and contains the PDU, decrypted if possible. All records of an air packet
+/// have the packet's index and time, and its metadata in `PacketRecordHeader.air`.
 struct AirTranslator: ~Copyable {
   /// Maximum number of connections followed at the same time.
   static let connections = Limit(
@@ -72,7 +72,7 @@ struct AirTranslator: ~Copyable {
     }
   }
 
-  /// Passes on the records that are due at the end of the log.
+  /// Passes the records that are due at the end of the log to `body`.
   mutating func end(_ body: (borrowing PacketRecord) -> Void) { giveUpAdvertisements(before: nil, body) }
 
   /// Returns the report, including connections that are still up.
@@ -114,7 +114,8 @@ struct AirTranslator: ~Copyable {
     output.note(pdu, packet, body)
   }
 
-  /// Reports a packet of extended advertising, or stores it for the packets after it.
+  /// Reports a packet of extended advertising, or stores the packet until further packets of the
+  /// advertisement arrive.
   private mutating func takeExtended(
     _ extended: ExtendedPDU, _ pdu: Span<UInt8>, _ packet: inout AirPacket,
     _ body: (borrowing PacketRecord) -> Void
@@ -149,7 +150,7 @@ struct AirTranslator: ~Copyable {
     output.event(nil, body) { lost.encode(nothing.span, .truncated, packet, into: &$0) }
   }
 
-  /// Gives up advertisements with an overdue packet; at the end of the log, all of them.
+  /// Gives up advertisements with an overdue packet; at the end of the log, gives up all advertisements.
   private mutating func giveUpAdvertisements(
     before header: PacketRecordHeader?, _ body: (borrowing PacketRecord) -> Void
   ) {
@@ -182,7 +183,7 @@ struct AirTranslator: ~Copyable {
   private mutating func connect(
     _ start: ConnectIndication, _ packet: AirPacket, _ body: (borrowing PacketRecord) -> Void
   ) {
-    // A device that connects again has lost its previous link.
+    // If a device connects again, its previous link is lost.
     for connection in inOrder
     where connection.accessAddress == start.accessAddress
       || connection.link.map({
@@ -205,7 +206,7 @@ struct AirTranslator: ~Copyable {
       lose(oldest, body)
       remove(oldest)
     }
-    // Some handle is free, because the number of followed links is limited.
+    // A handle is free, because the number of followed links is limited.
     repeat {
       nextHandle = nextHandle % 0x0EFE + 1
     } while live.values.contains { $0.handle.rawValue == nextHandle }
@@ -271,7 +272,7 @@ struct AirTranslator: ~Copyable {
       last = known
       return known
     }
-    // A packet with bit errors may have a wrong access address, different each time.
+    // A packet with bit errors may have a wrong access address, which differs each time.
     guard packet.crc != .bad, frame.pdu[0] & 0x03 != 0 else { return nil }
     return add(packet.accessAddress, nil, body)
   }
@@ -293,7 +294,7 @@ struct AirTranslator: ~Copyable {
     if packet.crc == .unknown {
       packet.crc = check(frame, connection.crcStart)
     }
-    // Programs that decrypt a log leave the CRC of the encrypted packet, or zeros.
+    // A program that decrypts a log may leave the CRC of the encrypted packet, or zeros.
     let isReadable =
       packet.crc == .bad && !isCRCTold
       && connection.isReadable(header, payload, isFromCentral: packet.direction == .fromCentral)
@@ -327,7 +328,7 @@ struct AirTranslator: ~Copyable {
     swap(&opened, &plain)
   }
 
-  /// Adds events to the translated log for changes that take effect with this packet.
+  /// Adds events for changes that take effect with this packet to the translated log.
   private mutating func tellChanges(
     of connection: AirConnection, _ packet: AirPacket, _ body: (borrowing PacketRecord) -> Void
   ) {
@@ -340,7 +341,7 @@ struct AirTranslator: ~Copyable {
       output.event(nil, body) { HCIEvents.phyUpdateComplete(connection.handle, phys, into: &$0) }
     }
     if connection.isLost, let link = connection.link, let parameters = connection.parameters {
-      // The link was up all the time: the sniffer missed its packets.
+      // The link was never lost: the sniffer missed its packets.
       connection.isLost = false
       output.event(nil, body) {
         HCIEvents.connectionComplete(connection.handle, link.peripheral, parameters, into: &$0)
@@ -348,7 +349,7 @@ struct AirTranslator: ~Copyable {
     }
   }
 
-  /// Delivers a payload, decrypted if possible.
+  /// Delivers the payload of a packet, decrypted if possible.
   private mutating func deliver(
     _ payload: Span<UInt8>, _ header: UInt8, _ connection: AirConnection, _ packet: inout AirPacket,
     _ body: (borrowing PacketRecord) -> Void

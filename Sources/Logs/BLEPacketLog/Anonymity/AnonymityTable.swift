@@ -1,18 +1,19 @@
 import BLEWire
 
 /// Replacements for the addresses, names and keys of a log, the same at each occurrence. A replacement keeps
-/// only the length of the original and, for an address, the two top bits, which give the type of a random
-/// address.
+/// only the length of the original. The replacement of an address also keeps the two top bits, which
+/// determine the type of a random address.
 struct AnonymityTable: Sendable {
   /// Numbers of addresses in order of appearance, from 1.
   private var addresses: [UInt64: UInt32] = [:]
   private var names: [[UInt8]: [UInt8]] = [:]
   private var keys: [[UInt8]: [UInt8]] = [:]
   private var lastName = 0
-  /// Memory for the places of the fields of one packet.
+  /// Storage for the places of the fields of one packet.
   private var places: [FieldPlaces.Place] = []
   private var patterns = SweptPatterns()
-  /// True if the table has no room for an address, name or key, so that it is not replaced inside values.
+  /// Whether the table had no room for an address, name or key, which is therefore not replaced inside
+  /// values.
   private(set) var isFull = false
   /// Whether bytes were blanked since this was set to `false`.
   var hasBlanked = false
@@ -37,23 +38,23 @@ struct AnonymityTable: Sendable {
     for index in 0..<6 { octets[offset + index] = UInt8(truncatingIfNeeded: other >> (8 * UInt64(index))) }
   }
 
-  /// Replaces text up to the zeros that pad its field.
+  /// Replaces the text of a field, up to the zeros that pad the field.
   mutating func replaceName(in octets: inout [UInt8], _ range: Range<Int>) {
     let range = range.clamped(to: 0..<octets.count)
     let end = octets[range].firstIndex(of: 0) ?? range.upperBound
     guard range.lowerBound < end else { return }
     let name = Array(octets[range.lowerBound..<end])
     octets.replaceSubrange(range.lowerBound..<end, with: replacement(name: name))
-    // Bytes after the zero may be left over from another text.
+    // Bytes after the zero may be remains of another text.
     for index in end..<range.upperBound { octets[index] = 0 }
   }
 
-  /// Replaces a name that extends to the end, if the packet contains it.
+  /// Replaces a name that extends to the end of the packet, if the packet contains the name.
   mutating func replaceName(in octets: inout [UInt8], from start: Int) {
     if start < octets.count { replaceName(in: &octets, start..<octets.count) }
   }
 
-  /// Replaces a key, or a random number or hash from which keys are made or checked.
+  /// Replaces a key, or a random number or hash that is used to make or check keys.
   mutating func replaceKey(in octets: inout [UInt8], at offset: Int, byteCount: Int = 16) {
     guard offset < octets.count else { return }
     let range = offset..<min(octets.count, offset + byteCount)
@@ -61,7 +62,7 @@ struct AnonymityTable: Sendable {
   }
 
   /// Replaces known addresses and keys in either byte order, and known names, anywhere from `offset` on. If
-  /// several match at one place, the longest is replaced.
+  /// several of them match at one place, the longest match is replaced.
   func sweep(_ octets: inout [UInt8], from offset: Int) {
     var index = offset
     while index + Self.shortestSweptName <= octets.count {
@@ -77,7 +78,9 @@ struct AnonymityTable: Sendable {
     }
   }
 
-  /// - Returns: the offset after a known address that was replaced.
+  /// Replaces a known address at `index`.
+  ///
+  /// - Returns: the offset after the replaced address; `nil` if no known address is at `index`.
   private func sweepAddress(_ octets: inout [UInt8], at index: Int) -> Int? {
     guard index + 6 <= octets.count else { return nil }
     var (forward, backward): (UInt64, UInt64) = (0, 0)
@@ -160,7 +163,7 @@ struct AnonymityTable: Sendable {
 
   private var lastKey: UInt64 = 0
 
-  /// The finalizer of splitmix64. Its output is the same in each run, and independent of the original.
+  /// Returns the finalizer of splitmix64, which is the same in each run.
   private static func mixed(_ value: UInt64) -> UInt64 {
     var value = (value ^ value >> 30) &* 0xBF58_476D_1CE4_E5B9
     value = (value ^ value >> 27) &* 0x94D0_49BB_1331_11EB
@@ -169,18 +172,18 @@ struct AnonymityTable: Sendable {
 }
 
 extension AnonymityTable {
-  /// Replaces identifying data in a command, and blanks what has no description.
+  /// Replaces identifying data in a command, and blanks data of unknown structure.
   ///
-  /// - Parameter isCut: the recorder left out the end of the packet.
+  /// - Parameter isCut: whether the end of the packet is missing.
   mutating func rewrite(command octets: inout [UInt8], isCut: Bool) {
     guard octets.count >= 3 else { return }
     let layout = HCICommandTable.layouts[UInt16(octets[0]) | UInt16(octets[1]) << 8]
     rewrite(&octets, from: 3, layout, isCut: isCut)
   }
 
-  /// Replaces identifying data in an event, and blanks what has no description.
+  /// Replaces identifying data in an event, and blanks data of unknown structure.
   ///
-  /// - Parameter isCut: the recorder left out the end of the packet.
+  /// - Parameter isCut: whether the end of the packet is missing.
   mutating func rewrite(event octets: inout [UInt8], isCut: Bool) {
     guard octets.count >= 3 else { return }
     switch octets[0] {
@@ -191,8 +194,8 @@ extension AnonymityTable {
     }
   }
 
-  /// Return parameters follow the number of packets and the opcode. A failed command may return only its
-  /// status.
+  /// Rewrites a Command Complete, whose return parameters follow the number of packets and the opcode. A
+  /// failed command may return only its status.
   private mutating func rewrite(commandComplete octets: inout [UInt8], isCut: Bool) {
     let first = 5
     guard octets.count > first else { return }
@@ -201,7 +204,7 @@ extension AnonymityTable {
     rewrite(&octets, from: first, isWhole ? layout?.returned ?? PacketLayout.status : PacketLayout.status)
   }
 
-  /// Rewrites parameters. If they are too short for a layout with a name or key, they are blanked as a whole,
+  /// Rewrites parameters. Blanks all parameters if they are too short for a layout with a name or key,
   /// because the name or key may be at another place.
   private mutating func rewrite(
     _ octets: inout [UInt8], from start: Int, _ layout: PacketLayout?, isCut: Bool
@@ -227,7 +230,7 @@ extension AnonymityTable {
       case .key: replaceKey(in: &octets, at: range.lowerBound, byteCount: range.count)
       case .advertising: rewrite(advertisingData: &octets, range)
       case .opaque: blank(&octets, range)
-      // Bytes after advertising data may be left over from other data.
+      // Bytes after advertising data may be remains of other data.
       case .padding: blank(&octets, range, isKnown: true)
       }
     }
@@ -235,7 +238,7 @@ extension AnonymityTable {
 
   /// Zeroes bytes that may contain identifying data.
   ///
-  /// - Parameter isKnown: the bytes are known to be irrelevant, and are not counted.
+  /// - Parameter isKnown: whether the bytes are known to be irrelevant. If so, they are not counted.
   mutating func blank(_ octets: inout [UInt8], _ range: Range<Int>, isKnown: Bool = false) {
     guard octets[range].contains(where: { $0 != 0 }) else { return }
     for index in range { octets[index] = 0 }
@@ -249,7 +252,7 @@ extension AnonymityTable {
 
   // MARK: Advertising data
 
-  /// Core 5.4, Vol 3, Part C, 11, and the Supplement, Part A.
+  /// Rewrites advertising data. Core 5.4, Vol 3, Part C, 11, and the Supplement, Part A.
   private mutating func rewrite(advertisingData octets: inout [UInt8], _ range: Range<Int>) {
     let end = range.upperBound
     var offset = range.lowerBound
@@ -272,11 +275,11 @@ extension AnonymityTable {
       }
       offset = next
     }
-    // Bytes after the last structure are not data, and may be left over from other data.
+    // Bytes after the last structure are no data, and may be remains of other data.
     if offset < end, octets[offset] == 0 { blank(&octets, offset..<end) }
   }
 
-  /// Replaces an address, or blanks a part of one.
+  /// Replaces an address, or blanks an incomplete address.
   private mutating func replaceAddress(in octets: inout [UInt8], _ range: Range<Int>) {
     if range.count == 6 { replaceAddress(in: &octets, at: range.lowerBound) } else { blank(&octets, range) }
   }
@@ -303,10 +306,12 @@ private struct FieldPlaces: FieldVisitor {
 
   /// Offset of the first field in the packet.
   let base: Int
-  /// All places but those of numbers, which are kept.
+  /// The places of all fields except numbers, which are not changed.
   private(set) var places: [Place]
 
-  /// - Parameter buffer: the places of an earlier packet, whose memory is used again.
+  /// Creates an empty list of places.
+  ///
+  /// - Parameter buffer: the places of an earlier packet, whose storage is reused.
   init(base: Int, _ buffer: consuming [Place]) {
     self.base = base
     places = buffer
@@ -327,7 +332,8 @@ private struct FieldPlaces: FieldVisitor {
   mutating func endEntry() {}
   mutating func endList(of field: PacketField) {}
 
-  /// The first structures of advertising data are known even if the last one is cut.
+  /// Adds the place of an incomplete field. In advertising data, the first structures are known even if the
+  /// last structure is cut.
   mutating func fail(_ field: PacketField, needed: Int, _ rest: Range<Int>, in bytes: Span<UInt8>) {
     if case .advertising = field.content { add(.advertising, rest) } else { add(.opaque, rest) }
   }

@@ -3,24 +3,23 @@ import BLEWire
 /// Replaces addresses, names and keys in a log, so that it can be shared.
 ///
 /// Pass the whole log three times, in the same order, with `startOver` between the passes: twice to `learn`,
-/// then to `rewrite`. Two learning passes are needed so that all identifiers are known before the first
-/// packet is written, and so that identifiers split over fragments can be replaced in each of them.
+/// then to `rewrite`. The first learning pass finds all identifiers before a packet is written. The second
+/// learning pass finds identifiers that are split over fragments.
 ///
 /// Lengths, handles and opcodes are kept. Known addresses, keys, and names of four or more bytes are replaced
-/// everywhere, including in vendor data. Commands and events are replaced field by field, by the same
-/// descriptions from which `log show` prints them. Data with unknown content are blanked: vendor and unknown
-/// commands and events, bytes of a packet that no field covers, voice, L2CAP channels other than ATT, Security
-/// Manager and signalling, and unknown types of advertising data. Text in an attribute of unknown type is
-/// treated as a name.
+/// everywhere, including in vendor data. Commands and events are rewritten field by field, with the layouts
+/// that `log show` uses. Data with unknown content are blanked: vendor and unknown commands and events, bytes
+/// of a packet that no field covers, voice, L2CAP channels other than ATT, Security Manager and signalling,
+/// and unknown types of advertising data. Text in an attribute of unknown type is treated as a name.
 public struct LogAnonymiser: Sendable {
-  /// Maximum number of links and directions followed at the same time; the least recently used one is
+  /// Maximum number of links and directions followed at the same time; the least recently used channel is
   /// replaced.
   private static let maximumChannels = 128
 
   private var table = AnonymityTable()
   private var attributes = AnonymousAttributes()
   private var channels: [FragmentedFrame] = []
-  /// Number of records so far in this pass.
+  /// Number of records handled in this pass.
   private var ordinal = 0
   /// New bytes of changed fragments, by record number.
   private var patches: [Int: [UInt8]] = [:]
@@ -29,7 +28,7 @@ public struct LogAnonymiser: Sendable {
     32 << 20, "bytes of fragments that anonymising changes", by: .file, whenFull: "the log is refused",
     counted: "message and exit status")
 
-  /// Number of records whose unknown data was blanked so far in the third pass.
+  /// Number of records in the third pass whose unknown data was blanked.
   public private(set) var blankedRecords = 0
 
   public init() {}
@@ -38,7 +37,7 @@ public struct LogAnonymiser: Sendable {
   /// may then contain identifiers and must not be shared.
   public var isFull: Bool { table.isFull || patchedByteCount > Self.patchLimit.count }
 
-  /// Call before each pass.
+  /// Prepares for the next pass. Call this before each pass except the first.
   public mutating func startOver() {
     ordinal = 0
     channels.removeAll()
@@ -55,7 +54,8 @@ public struct LogAnonymiser: Sendable {
     _ = replace(&record)
   }
 
-  /// Rewrites one record of the third pass; `nil` for a note with arbitrary content. Comments are removed.
+  /// Rewrites one record of the third pass, and removes comments. Returns `nil` for a note with arbitrary
+  /// content.
   public mutating func rewrite(_ record: StoredPacketRecord) -> StoredPacketRecord? {
     var record = record
     let patch = patches[ordinal + 1]
@@ -116,7 +116,7 @@ public struct LogAnonymiser: Sendable {
     if boundary == 0b01, frame.fragments.isEmpty { frame.isOpaque = true }
     if frame.isOpaque { return table.blank(&record.packet, from: boundary == 0b01 ? 4 : 8) }
     frame.append(packet, ordinal)
-    // A cut packet is never completed, so it is parsed as far as it goes.
+    // A cut packet is never completed, so parse the available bytes.
     let isCut = packet.count < record.header.originalByteCount
     guard frame.isComplete || isCut else {
       table.sweep(&record.packet, from: boundary == 0b01 ? 4 : min(8, packet.count))
@@ -145,7 +145,7 @@ public struct LogAnonymiser: Sendable {
   }
 }
 
-/// An L2CAP frame and the packets that carried it. Core 5.4, Vol 3, Part A, 3.1.
+/// An L2CAP frame and the packets that carry it. Core 5.4, Vol 3, Part A, 3.1.
 private struct FragmentedFrame: Sendable {
   struct Key: Hashable, Sendable {
     var adapter: UInt16
@@ -214,7 +214,7 @@ private struct AnonymousAttributes: Sendable {
   private var requests: [FragmentedFrame.Key: Request] = [:]
   private var peers: [Link: UInt64] = [:]
 
-  /// Keeps the handles that contain names.
+  /// Prepares for the next pass, and keeps the handles that contain names.
   mutating func startOver() {
     requests.removeAll()
     peers.removeAll()
@@ -244,22 +244,22 @@ private struct AnonymousAttributes: Sendable {
     }
   }
 
-  /// Core 5.4, Vol 3, Part H, 3.5 and 3.6.
+  /// Rewrites a PDU of the Security Manager. Core 5.4, Vol 3, Part H, 3.5 and 3.6.
   private static func rewrite(smp octets: inout [UInt8], _ table: inout AnonymityTable) {
     switch octets[4] {
     case 0x03, 0x04, 0x06, 0x08, 0x0A, 0x0D: table.replaceKey(in: &octets, at: 5)
     case 0x07: table.replaceKey(in: &octets, at: 7, byteCount: 8)
     case 0x09 where octets.count >= 12: table.replaceAddress(in: &octets, at: 6)
-    // The coordinates of a public key, as in HCI.
+    // These are the coordinates of a public key, as in HCI.
     case 0x0C: for offset in [5, 37] { table.replaceKey(in: &octets, at: offset, byteCount: 32) }
     case 0x01, 0x02, 0x05, 0x0B, 0x0E: break
     default: table.blank(&octets, from: 5)
     }
   }
 
-  /// Device Name and Serial Number String; names, e-mail address and texts of a person. System ID and
-  /// Reconnection Address, which are derived from an address; birth date, age, gender, height, weight and
-  /// location of a person.
+  /// Returns the kind of an attribute type. Personal are Device Name and Serial Number String; names, e-mail
+  /// address and texts of a person; System ID and Reconnection Address, which are derived from an address;
+  /// birth date, age, gender, height, weight and location of a person.
   private static func kind(ofType type: UInt16) -> Kind {
     switch type {
     case 0x2A00, 0x2A25, 0x2A46, 0x2A87, 0x2A8A, 0x2A90, 0x2ABE: .name
@@ -268,7 +268,7 @@ private struct AnonymousAttributes: Sendable {
     }
   }
 
-  /// Core 5.4, Vol 3, Part F, 3.4.
+  /// Rewrites an ATT PDU. Core 5.4, Vol 3, Part F, 3.4.
   private mutating func rewrite(
     att octets: inout [UInt8], _ key: FragmentedFrame.Key, _ table: inout AnonymityTable
   ) {
@@ -292,7 +292,7 @@ private struct AnonymousAttributes: Sendable {
     case 0x16, 0x17:
       let side = octets[pdu] == 0x16 ? key.reversed : key
       replace(&octets, pdu + 5, kinds[server(side)]?[u16(pdu + 1)], &table)
-    // Concatenated values of attributes that only the request identifies.
+    // The values are concatenated, and only the request identifies their attributes.
     case 0x0F, 0x21: table.blank(&octets, from: pdu + 1)
     case 0x23: rewrite(notifications: &octets, pdu, key, &table)
     case 0x12, 0x52, 0xD2: replace(&octets, pdu + 3, kinds[server(key.reversed)]?[u16(pdu + 1)], &table)
@@ -301,7 +301,8 @@ private struct AnonymousAttributes: Sendable {
     }
   }
 
-  /// Multiple Handle Value Notification: handle, length and value of each. Core 5.4, Vol 3, Part F, 3.4.7.4.
+  /// Rewrites a Multiple Handle Value Notification: handle, length and value of each attribute. Core 5.4, Vol
+  /// 3, Part F, 3.4.7.4.
   private func rewrite(
     notifications octets: inout [UInt8], _ pdu: Int, _ key: FragmentedFrame.Key, _ table: inout AnonymityTable
   ) {
@@ -314,7 +315,8 @@ private struct AnonymousAttributes: Sendable {
     }
   }
 
-  /// Core 5.4, Vol 3, Part F, 3.4.4.2: entries of equal length, each a handle and a value.
+  /// Rewrites a list of entries of equal length, each with a handle and a value. Core 5.4, Vol 3, Part F,
+  /// 3.4.4.2.
   private mutating func rewrite(
     readByType octets: inout [UInt8], _ pdu: Int, _ key: FragmentedFrame.Key, _ table: inout AnonymityTable
   ) {
@@ -326,7 +328,7 @@ private struct AnonymousAttributes: Sendable {
       guard end - entry > 2 else { return }
       let handle = UInt16(octets[entry]) | UInt16(octets[entry + 1]) << 8
       if request.subject == 0x2803, end - entry == 7 {
-        // Properties, value handle, type. Core 5.4, Vol 3, Part G, 3.3.1.
+        // The value has properties, value handle and type. Core 5.4, Vol 3, Part G, 3.3.1.
         note(
           UInt16(octets[entry + 3]) | UInt16(octets[entry + 4]) << 8,
           type: UInt16(octets[entry + 5]) | UInt16(octets[entry + 6]) << 8, servedIn: key)
@@ -356,7 +358,7 @@ private struct AnonymousAttributes: Sendable {
     kinds[server(key), default: [:]][handle] = Self.kind(ofType: type)
   }
 
-  /// Removes and returns the request for a response in the direction of `key`.
+  /// Removes and returns the request that a response in the direction of `key` answers.
   private mutating func answeredRequest(_ key: FragmentedFrame.Key) -> Request? {
     requests.removeValue(forKey: key.reversed)
   }
@@ -377,13 +379,14 @@ extension FragmentedFrame.Key {
   }
 }
 
-/// Advertising data, PDUs and channels without identifying data. What is neither listed here nor rewritten by
-/// `AnonymityTable` is unknown, and is blanked. HCI packets are in `HCICommandTable` and `HCIEventTable`.
+/// Advertising data, PDUs and channels without identifying data. Everything that is neither listed here nor
+/// rewritten by `AnonymityTable` is unknown and blanked. HCI packets are in `HCICommandTable` and
+/// `HCIEventTable`.
 ///
 /// Core Specification Supplement, Part A; Assigned Numbers, 2.3.
 enum KnownPackets {
-  /// Types whose values describe a kind of device rather than a device, and service and manufacturer data,
-  /// which are the subject of the log.
+  /// Returns whether advertising data of a type is harmless: data that describe a kind of device rather than
+  /// a device, and service and manufacturer data, which anonymising keeps.
   static func isHarmless(advertisingDataType type: UInt8) -> Bool {
     switch type {
     case 0x01...0x07, 0x0A, 0x0D, 0x11, 0x12, 0x14...0x16, 0x19, 0x1A, 0x1C, 0x1F...0x21, 0x27, 0x28, 0x2C,
@@ -394,7 +397,7 @@ enum KnownPackets {
     }
   }
 
-  /// Opcodes of ATT. Core 5.4, Vol 3, Part F, 3.4.8.
+  /// Returns whether an opcode of ATT is known. Core 5.4, Vol 3, Part F, 3.4.8.
   static func isKnown(att opcode: UInt8) -> Bool {
     switch opcode {
     case 0x01...0x13, 0x16...0x19, 0x1B, 0x1D, 0x1E, 0x20, 0x21, 0x23, 0x52, 0xD2: true
@@ -402,8 +405,8 @@ enum KnownPackets {
     }
   }
 
-  /// L2CAP channels that are parsed: signalling, ATT, Security Manager. Others carry profile data: files,
-  /// contacts, calls, streams.
+  /// Returns whether an L2CAP channel is parsed: signalling, ATT, Security Manager. Other channels carry
+  /// profile data such as files, contacts, calls and streams.
   static func isRead(channel: UInt16) -> Bool {
     switch channel {
     case 0x0001, 0x0004...0x0007: true
@@ -427,10 +430,11 @@ enum KnownPackets {
   }
 }
 
-/// Finds the longest known name or key at each place of a log, in time independent of their number.
+/// Finds the longest known name or key at each place of a log, in a time that is independent of the number of
+/// names and keys.
 ///
-/// Prefixes are looked up by hash. Each hash extends that of the next shorter prefix. Only lengths of
-/// patterns with the same first bytes are tried.
+/// Prefixes are looked up by hash. The hash of a prefix is computed from the hash of the next shorter prefix.
+/// Only the lengths of patterns with the same first bytes are tried.
 struct SweptPatterns: Sendable {
   /// Length of the shortest pattern, in bytes.
   static let shortest = 4
@@ -440,12 +444,12 @@ struct SweptPatterns: Sendable {
     let replacement: [UInt8]
   }
 
-  /// Random, so that the author of a log cannot construct hash collisions.
+  /// A random seed, so that the author of a log cannot construct hash collisions.
   private let seed = UInt64.random(in: .min ... .max)
   private var patterns: [UInt64: Pattern] = [:]
-  /// Lengths by the first four bytes, in ascending order.
+  /// Lengths of patterns by their first four bytes, in ascending order.
   private var lengths: [UInt32: [Int]] = [:]
-  /// Whether a pattern starts with these two bytes.
+  /// For each pair of bytes, whether a pattern starts with this pair.
   private var starts = [Bool](repeating: false, count: 65_536)
 
   /// Adds a pattern of at least `shortest` bytes.
@@ -479,7 +483,7 @@ struct SweptPatterns: Sendable {
     return found
   }
 
-  /// FNV-1a with another offset basis, and a shift that mixes high bits into low ones.
+  /// Returns a hash: FNV-1a with another offset basis, and a shift that mixes high bits into low bits.
   private func hash(_ before: UInt64, _ octets: [UInt8], _ range: Range<Int>) -> UInt64 {
     var hash = before
     for place in range { hash = (hash ^ hash >> 32 ^ UInt64(octets[place])) &* 0x0000_0100_0000_01B3 }

@@ -2,18 +2,18 @@ public import BLELinux
 internal import CCompression
 import Glibc
 
-/// A file or standard input, decompressed if its first bytes are those of gzip or zstd.
+/// A file or standard input, decompressed if the first bytes show that the format is gzip or zstd.
 ///
 /// Memory is limited to two pieces and the decompressor's state: 32 KiB for gzip, at most 8 MiB for zstd.
 public struct CompressedInput: ~Copyable {
   /// Maximum size of a piece, in bytes.
   public static let pieceByteCount = 65_536
 
-  /// Error in a compressed stream.
+  /// An error in a compressed stream.
   public enum Problem: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The offset is in the compressed file.
+    /// Damaged data at this offset in the compressed file.
     case damaged(offset: Int)
-    /// The file ends inside a compressed frame.
+    /// The end of the file inside a compressed frame.
     case truncated(offset: Int)
     case system(SystemError)
 
@@ -28,7 +28,7 @@ public struct CompressedInput: ~Copyable {
 
   private let descriptor: FileDescriptor
   private let decompressor: Decompressor?
-  /// Compressed bytes; those not consumed yet are `taken..<count` of `raw`.
+  /// Compressed bytes. The range `taken..<count` has not been consumed yet.
   private var raw: [UInt8]
   private var taken = 0
   private var count = 0
@@ -36,7 +36,7 @@ public struct CompressedInput: ~Copyable {
   private var offset = 0
   private var isAtEnd = false
 
-  /// Opens a file, or takes over standard input for `-`, and reads the first bytes.
+  /// Opens a file, or standard input for `-`, and reads the first bytes.
   ///
   /// `open(O_RDONLY)`, or `dup(0)`.
   public init(path: String) throws(SystemError) {
@@ -49,7 +49,7 @@ public struct CompressedInput: ~Copyable {
 
   /// Opens a file inside a capture. A pipe or device is rejected at once instead of blocking.
   ///
-  /// - Throws: EINVAL or EISDIR if it is not a regular file.
+  /// - Throws: EINVAL or EISDIR if the file is not a regular file.
   package init(regularFile path: String) throws(SystemError) {
     try self.init(try FileDescriptor.regularFile(path))
   }
@@ -67,7 +67,7 @@ public struct CompressedInput: ~Copyable {
   public var isCompressed: Bool { decompressor != nil }
 
   /// Returns the next piece, at most `pieceByteCount` bytes; empty at the end. If a plain file has grown
-  /// since then, the next call returns the new bytes.
+  /// after its end was reached, the next call returns the new bytes.
   public mutating func next() throws(Problem) -> [UInt8] {
     guard let decompressor else {
       if taken == count { try refill() }
@@ -93,13 +93,13 @@ public struct CompressedInput: ~Copyable {
   }
 
   /// Returns whether `path` now names another file, or the file has become shorter, because a log was rotated
-  /// or restarted. A path that temporarily does not exist does not count.
+  /// or restarted. Returns false if the path does not exist, because it may be missing only temporarily.
   ///
   /// `stat`, `fstat`.
   public func isReplaced(at path: String) -> Bool {
     var (named, own) = (stat(), stat())
-    // SAFETY: the calls fill structures that outlive them; the path is a null-terminated string for the
-    // length of its call.
+    // SAFETY: the calls fill structures that outlive the calls; the path is a null-terminated string during
+    // its call.
     guard unsafe stat(path, &named) == 0, unsafe fstat(descriptor.rawValue, &own) == 0 else { return false }
     return named.st_ino != own.st_ino || named.st_dev != own.st_dev || Int(named.st_size) < offset + count
   }
@@ -112,7 +112,7 @@ public struct CompressedInput: ~Copyable {
     } catch { throw .system(error) }
   }
 
-  /// Reads until the file type is known, or to the end: a pipe may deliver one byte at a time.
+  /// Reads until the file type is known or the input ends, because a pipe may deliver one byte at a time.
   private static func start(
     _ raw: inout [UInt8], from descriptor: borrowing FileDescriptor
   ) throws(SystemError) -> Int {
@@ -149,7 +149,7 @@ public struct CompressedInput: ~Copyable {
     case (0x28, 0xB5, 0x2F, 0xFD): compression = CInt(RINGTAP_ZSTD.rawValue)
     default: return nil
     }
-    // SAFETY: owned from here on and closed once.
+    // SAFETY: this object owns the stream from now on, and closes it once.
     guard let stream = unsafe ringtap_decompressor_open(compression) else { return nil }
     return unsafe Decompressor(owning: stream)
   }
@@ -159,7 +159,7 @@ public struct CompressedInput: ~Copyable {
   ) -> (status: Status, taken: Int, given: Int) {
     var taken = 0
     var given = 0
-    // SAFETY: both pointers cover the counts given, for the length of the call.
+    // SAFETY: during the call, both pointers are valid for the given numbers of bytes.
     let result = unsafe input.withUnsafeBufferPointer { input in
       unsafe output.withUnsafeMutableBufferPointer { output in
         unsafe ringtap_decompress(

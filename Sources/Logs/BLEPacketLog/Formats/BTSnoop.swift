@@ -2,11 +2,12 @@ public import BLEWire
 
 /// Record format of a btsnoop file: the header's datalink number.
 public enum BTSnoopFormat: UInt32, Hashable, Sendable, BitwiseCopyable {
-  /// HCI packets without a type byte: flags distinguish commands and events from data.
+  /// HCI packets without a type byte. Flags distinguish commands and events from data.
   case unencapsulated = 1001
-  /// HCI packets with their H4 type byte. Written by Android, and read by all programs.
+  /// HCI packets with their H4 type byte. Android writes this format, and all programs read it.
   case h4 = 1002
-  /// BlueZ's monitor: the flags contain adapter and opcode, and there are other records between the packets.
+  /// Records of BlueZ's monitor. The flags contain adapter and opcode, and there are other records between
+  /// the packets.
   case monitor = 2001
 }
 
@@ -21,6 +22,8 @@ public struct BTSnoopHeader: Hashable, Sendable, BitwiseCopyable {
 
   @inlinable public init(format: BTSnoopFormat) { self.format = format }
 
+  /// Parses a file header.
+  ///
   /// - Throws: `truncated`; `invalidValue` at the magic (offset 0), the version (8) or the datalink (12).
   public init(validating octets: Span<UInt8>) throws(WireError) {
     try octets.require(Self.byteCount, .btsnoop)
@@ -51,10 +54,10 @@ public struct BTSnoopRecordHeader: Hashable, Sendable, BitwiseCopyable {
 
   /// Size of the original packet in bytes.
   public var originalByteCount: UInt32
-  /// Number of bytes of it in the file.
+  /// Number of bytes of the packet in the file.
   public var includedByteCount: UInt32
   public var flags: UInt32
-  /// Packets that were dropped since the start of the file.
+  /// Number of packets that were dropped since the start of the file.
   public var cumulativeDrops: UInt32
   /// Time since the format's epoch.
   public var microseconds: Int64
@@ -80,7 +83,7 @@ public struct BTSnoopRecordHeader: Hashable, Sendable, BitwiseCopyable {
   }
 
   /// Whether the header's end is zeros: no packet, and the year 0. A power failure leaves zeros if the disk
-  /// has the new length of a file but not its data, which may begin within a header.
+  /// has the new length of a file but not the new data. The zeros may begin within a header.
   var isOfZeros: Bool { includedByteCount == 0 && microseconds == 0 }
 
   public func encode(into output: inout OutputSpan<UInt8>) {
@@ -99,7 +102,7 @@ public struct BTSnoopRecordHeader: Hashable, Sendable, BitwiseCopyable {
     return ReceiveTime(nanoseconds: microseconds < 0 ? .min : .max)
   }
 
-  /// Converts to the file's microseconds, rounding down.
+  /// Converts a time to the file's microseconds, rounding down.
   public static func microseconds(of time: ReceiveTime) -> Int64 {
     let (quotient, remainder) = time.nanoseconds.quotientAndRemainder(dividingBy: 1_000)
     return unixEpochMicroseconds + quotient - (remainder < 0 ? 1 : 0)
@@ -117,14 +120,14 @@ enum BTSnoopFlags {
 /// Encodes packets as a btsnoop file, without I/O and without allocating.
 ///
 /// Write the file header once, then a record for each packet. A record is written completely or not at all;
-/// `record…ByteCount` returns its size. A file that is cut between two records is therefore valid.
+/// `record…ByteCount` returns its size. A file that ends between two records is therefore valid.
 public struct BTSnoopWriter: Sendable {
   /// The largest record: header, type byte and the longest ACL packet.
   public static let maximumRecordByteCount = BTSnoopRecordHeader.byteCount + 1 + 4 + 65_535
 
   public let format: BTSnoopFormat
-  /// Packets dropped so far, stored in each record. Set it to the number of packets that the queue before the
-  /// writer dropped.
+  /// Number of packets dropped until now, stored in each record. Set this to the number of packets that the
+  /// queue before the writer has dropped.
   public var cumulativeDrops: UInt32 = 0
 
   public init(format: BTSnoopFormat = .h4) { self.format = format }
@@ -163,9 +166,10 @@ public struct BTSnoopWriter: Sendable {
     recordByteCount(packet: ACLPacket.byteCount(l2capPayload: byteCount))
   }
 
-  /// Encodes the payload of an L2CAP socket as the one ACL packet that would have carried it.
+  /// Encodes the payload of an L2CAP socket as a single ACL packet.
   ///
-  /// For logs in modes where the kernel handles L2CAP. There, only the payload, an ATT PDU, is visible.
+  /// This is for logs in modes in which the kernel handles L2CAP, so that only the payload, an ATT PDU, is
+  /// visible.
   /// - Parameters:
   ///   - payload: at most 65,531 bytes.
   ///   - channelID: ID of the L2CAP channel.
@@ -205,8 +209,8 @@ public struct BTSnoopWriter: Sendable {
     }
     let fromController = direction == .controllerToHost ? BTSnoopFlags.controllerToHost : 0
     switch type {
-    // Format 1001 distinguishes commands and events by direction. A log with a wrong direction must not turn
-    // one into the other.
+    // Format 1001 distinguishes commands and events by direction, so a wrong direction in the log must not
+    // turn a command into an event.
     case .command where format == .unencapsulated: return BTSnoopFlags.commandOrEvent
     case .event where format == .unencapsulated:
       return BTSnoopFlags.commandOrEvent | BTSnoopFlags.controllerToHost
@@ -221,7 +225,7 @@ extension ACLPacket {
     headerByteCount + L2CAPFrame.headerByteCount + byteCount
   }
 
-  /// Encodes the payload of an L2CAP socket as the one packet that would have carried it.
+  /// Encodes the payload of an L2CAP socket as a single packet.
   static func encode(
     l2capPayload payload: Span<UInt8>, channelID: UInt16 = ATT.channelID, handle: ConnectionHandle,
     direction: HCIDirection, into output: inout OutputSpan<UInt8>

@@ -6,24 +6,24 @@ public struct LogConnection: Hashable, Sendable {
   public let number: Int
   public let adapter: UInt16
   public let handle: ConnectionHandle
-  /// `nil` for a connection that was up before the log starts.
+  /// Address of the peer; `nil` for a connection that was up before the log starts.
   public let peer: DeviceAddress?
 }
 
-/// Assigns the records of a log to connections. Handles may be reused for other peers.
+/// Assigns the records of a log to connections. A handle may be reused for another peer.
 public struct ConnectionTracker: Sendable {
-  /// Maximum number of connections followed at the same time; the least recently used one is replaced.
+  /// Maximum number of connections followed at the same time; the least recently used connection is replaced.
   public static let maximumConnections = 64
 
-  /// Number of connections seen so far.
+  /// Number of connections in the records handled until now.
   public private(set) var count = 0
   /// Connections in order of use.
   private var live: [LogConnection] = []
 
   public init() {}
 
-  /// Handles the next record, and returns its connections: none, one, or several for an event with the
-  /// completed packets of many.
+  /// Handles the next record, and returns the connections to which the record belongs: none, one, or several
+  /// for an event with the completed packets of several connections.
   public mutating func connections(of record: borrowing PacketRecord) -> [LogConnection] {
     guard let type = record.type else { return [] }
     let packet = record.packet
@@ -93,7 +93,7 @@ public struct ConnectionTracker: Sendable {
 
 /// Position of the connection handle in commands and events. Core 5.4, Vol 4, Part E, 7.
 package enum ConnectionFields {
-  /// Returns whether the command's first parameter is a connection handle. Its return parameters then have
+  /// Returns whether the command's first parameter is a connection handle. The return parameters then have
   /// the handle after the status.
   static func startsWithHandle(opcode: UInt16) -> Bool {
     switch opcode {
@@ -107,7 +107,7 @@ package enum ConnectionFields {
     }
   }
 
-  /// Returns handle and peer of a connection that this event starts; `nil` for a failed one.
+  /// Returns handle and peer of a connection that this event starts; `nil` for a failed connection.
   package static func start(code: UInt8, _ parameters: Span<UInt8>) -> (ConnectionHandle, DeviceAddress)? {
     if code == 0x03, parameters.count >= 11, parameters[0] == 0 {
       return (ConnectionHandle(parameters.u16(at: 1) & 0x0FFF), parameters.address(at: 3, type: .public))
@@ -120,7 +120,7 @@ package enum ConnectionFields {
     return (ConnectionHandle(parameters.u16(at: 2) & 0x0FFF), parameters.address(at: 6, type: type))
   }
 
-  /// Returns the offset of the handle in the event's parameters, or `nil` if it has no handle.
+  /// Returns the offset of the handle in the event's parameters, or `nil` if the event has no handle.
   static func handleOffset(code: UInt8, _ parameters: Span<UInt8>) -> Int? {
     switch code {
     case 0x05, 0x06, 0x08, 0x0B, 0x0C, 0x30, 0x59: 1
@@ -128,7 +128,7 @@ package enum ConnectionFields {
     case 0x0E where parameters.count >= 4: startsWithHandle(opcode: parameters.u16(at: 1)) ? 4 : nil
     case 0x3E where !parameters.isEmpty:
       switch parameters[0] {
-      // After a status.
+      // In these events, the handle follows a status.
       case 0x03, 0x04, 0x0C, 0x20, 0x21, 0x23: 2
       case 0x05, 0x06, 0x07, 0x14: 1
       default: nil
@@ -137,7 +137,7 @@ package enum ConnectionFields {
     }
   }
 
-  /// Returns the peer of a command that connects. Core 5.4, Vol 4, Part E, 7.8.12 and 7.8.66.
+  /// Returns the peer in a command that creates a connection. Core 5.4, Vol 4, Part E, 7.8.12 and 7.8.66.
   static func createdPeer(_ command: Span<UInt8>) -> UInt64? {
     guard command.count >= 3 else { return nil }
     let offset: Int
@@ -155,7 +155,7 @@ package enum ConnectionFields {
 public struct ConnectionFilter: Sendable {
   public enum Choice: Hashable, Sendable {
     case handle(ConnectionHandle)
-    /// Matches both address types.
+    /// Connections to the peer with this address, of any address type.
     case peer(DeviceAddress)
   }
 

@@ -1,12 +1,12 @@
 import BLEWire
 
-/// Type of a file that was passed instead of a packet log, by its first bytes.
+/// Type of a file that is not a packet log, determined by its first bytes.
 public enum ForeignFile: Hashable, Sendable {
-  /// Shorter than a log's header.
+  /// A file that is shorter than a log's header.
   case short(byteCount: Int)
   case zeros
   case zip, tar, gzip, zstd
-  /// Name of the format, and of the program that decompresses it.
+  /// A compressed file: the name of the format, and the program that decompresses the file.
   case compressed(String, by: String)
   /// The text of `adb bugreport`, with or without a log in it.
   case bugReport
@@ -19,12 +19,14 @@ public enum ForeignFile: Hashable, Sendable {
   case monitorText
   case webPage, xml
   case text
-  /// Name of the format.
+  /// Another file: the name of the format.
   case other(String)
   case unknown
 
-  /// - Parameter start: the first available bytes of the file. The result is `nil` if they are those of a
-  ///   log, even of a truncated one.
+  /// Determines the type of a file.
+  ///
+  /// - Parameter start: the first available bytes of the file. The result is `nil` if the file is a log, even
+  ///   a truncated log.
   public init?(_ start: Span<UInt8>) {
     if start.count >= 4 {
       let magic = start.u32BE(at: 0)
@@ -37,7 +39,7 @@ public enum ForeignFile: Hashable, Sendable {
     self = Self.recognise(octets)
   }
 
-  /// Maximum number of bytes at the start of a file that are examined.
+  /// Number of bytes at the start of a file that are examined.
   static let lookedAt = 8_192
 
   /// Advice for the user, as a clause.
@@ -101,7 +103,8 @@ public enum ForeignFile: Hashable, Sendable {
     (Array("GMBU".utf8), .other("a capture of Microsoft Network Monitor: save it as pcap there")),
   ]
 
-  /// Version 1 or 2 and a time of eight bytes, then a zlib stream. `btsnooz.py` of Android.
+  /// Returns whether the bytes have the format of Android's `btsnooz.py`: version 1 or 2, a time of eight
+  /// bytes, then a zlib stream.
   private static func isBtsnooz(_ octets: [UInt8]) -> Bool {
     octets.count >= 11 && (1...2).contains(octets[0]) && octets[9] & 0x0F == 8
       && (Int(octets[9]) << 8 | Int(octets[10])).isMultiple(of: 31)
@@ -159,8 +162,8 @@ public enum ForeignFile: Hashable, Sendable {
     return .text
   }
 
-  /// Returns whether a line marks a bug report: it begins with the program's name, or is the section of one
-  /// service.
+  /// Returns whether a line marks a bug report, because it begins with the program's name or starts the
+  /// section of a service.
   private static func isBugReport(_ words: String) -> Bool {
     words.split(whereSeparator: \.isNewline).contains { line in
       line.hasPrefix("== dumpstate:") || line.hasPrefix("DUMP OF SERVICE")
@@ -169,7 +172,7 @@ public enum ForeignFile: Hashable, Sendable {
     }
   }
 
-  /// The last character may be incomplete.
+  /// Returns whether the bytes are UTF-8. The last character may be incomplete.
   private static func isUTF8(_ octets: ArraySlice<UInt8>) -> Bool {
     (0...3).contains { String(validating: octets.dropLast($0), as: UTF8.self) != nil }
   }

@@ -2,15 +2,15 @@ import BLEWire
 
 /// Supported link types of pcap and pcapng files with HCI packets.
 ///
-/// The numbers are those of the registry of link types. The layouts are those of `libpcap`
-/// (`pcap-bt-linux.c`, `pcap-bt-monitor-linux.c`) and of Wireshark's reader, which differ from the registry's
-/// text (reference `linux-bluetooth-kernel.md`, 16).
+/// The numbers are from the registry of link types. The layouts are from `libpcap` (`pcap-bt-linux.c`,
+/// `pcap-bt-monitor-linux.c`) and Wireshark's reader, which differ from the registry's text (reference
+/// `linux-bluetooth-kernel.md`, 16).
 public enum LinkType: UInt32, Hashable, Sendable, BitwiseCopyable {
-  /// HCI packets with their H4 type byte. The direction follows only from the type.
+  /// HCI packets with their H4 type byte. Only the type shows the direction.
   case h4 = 187
-  /// As `h4`, after a big-endian word that is 1 if the host received the packet.
+  /// A packet like `h4` after a big-endian word, which is 1 if the host received the packet.
   case h4WithDirection = 201
-  /// The Linux monitor: adapter and opcode, big-endian, 16 bits each.
+  /// A record of the Linux monitor, after adapter and opcode, which are big-endian with 16 bits each.
   case linuxMonitor = 254
 
   /// Number of bytes before the H4 type byte, or before the monitor's packet.
@@ -23,9 +23,9 @@ public enum LinkType: UInt32, Hashable, Sendable, BitwiseCopyable {
 /// Type of the frames of a pcap file, or of a pcapng interface.
 enum FrameKind: Hashable {
   case hci(LinkType)
-  /// Air packets, which are passed on unchanged.
+  /// Air packets of this link type.
   case air(AirLinkType)
-  /// Unsupported link type.
+  /// Frames of an unsupported link type.
   case other(UInt32)
 
   init(_ number: UInt32) {
@@ -43,19 +43,19 @@ enum FrameKind: Hashable {
 struct LinkFrame: ~Escapable {
   let type: HCIPacketType?
   let direction: HCIDirection
-  /// `nil` if the link type does not contain it.
+  /// Number of the adapter; `nil` if the link type does not contain the number.
   let adapter: UInt16?
   let note: MonitorOpcode?
   /// Link type of an air packet.
   let air: AirLinkType?
   let packet: Span<UInt8>
-  /// Size of the original packet in bytes, without the headers removed here.
+  /// Size of the original packet in bytes, without the removed headers.
   let originalByteCount: Int
 
   /// Only the monitor's frames have an adapter.
   var isFromMonitor: Bool { adapter != nil }
 
-  /// Parses a frame of a known link type; a frame of an unsupported one is kept whole.
+  /// Parses a frame of a known link type; a frame of an unsupported link type is kept whole.
   ///
   /// - Parameter direction: direction in the block, for link type 187.
   @_lifetime(copy octets)
@@ -117,7 +117,7 @@ struct LinkFrame: ~Escapable {
     case .h4 where !octets.isEmpty || original == 0:
       self.init(h4: octets, originalByteCount: original, direction: direction)
     case .h4, .unencapsulated:
-      // The flags also tell the type of a packet that was cut to nothing.
+      // The flags show the type even of a packet without bytes.
       let isData = header.flags & BTSnoopFlags.commandOrEvent == 0
       self.init(
         type: isData ? .acl : isFromController ? .event : .command, direction, octets,
@@ -151,7 +151,7 @@ struct LinkFrame: ~Escapable {
     switch HCIPacketType(rawValue: octets[0]) {
     case .event: return .controllerToHost
     case .acl:
-      // Data cut before the flags may be from the controller.
+      // Data without its flags may be from the controller.
       return octets.count < 3 || octets[2] >> 4 & 0b11 == 0b10 ? .controllerToHost : .hostToController
     default: return .hostToController
     }
@@ -180,7 +180,7 @@ extension PacketRecord {
 }
 
 extension LinkType {
-  /// Describes an unsupported link type, and lists the supported ones.
+  /// Describes an unsupported link type, and lists the supported link types.
   public static func unsupported(_ number: UInt32) -> String {
     let name = names[number].map { " (\($0))" } ?? ""
     return
@@ -188,7 +188,7 @@ extension LinkType {
       + "LE from the air (192, 251, 256, 272)"
   }
 
-  /// Names of link types that are often confused with the supported ones, or found beside them.
+  /// Names of unsupported link types that are similar to supported link types.
   private static let names: [UInt32: String] = [
     0: "loopback", 1: "Ethernet", 101: "raw IP", 105: "Wi-Fi", 113: "Linux cooked",
     127: "Wi-Fi with radiotap",

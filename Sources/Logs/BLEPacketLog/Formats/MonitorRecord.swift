@@ -4,7 +4,7 @@ public import BLEWire
 public struct MonitorRecordHeader: Hashable, Sendable, BitwiseCopyable {
   /// Type of the record; some types are HCI packets.
   public var opcode: UInt16
-  /// The `0` of `hci0`; 0xFFFF for records without an adapter.
+  /// Number of the adapter, such as 0 for `hci0`; 0xFFFF for records without an adapter.
   public var adapter: UInt16
   public var time: ReceiveTime
 
@@ -14,7 +14,7 @@ public struct MonitorRecordHeader: Hashable, Sendable, BitwiseCopyable {
     self.time = time
   }
 
-  /// Makes the monitor's header for a record; `nil` if it is not an HCI packet or note.
+  /// Makes the monitor's header for a record; `nil` if the record is neither an HCI packet nor a note.
   public init?(_ record: PacketRecordHeader) {
     guard record.type != nil || record.note != nil else { return nil }
     self.init(

@@ -10,7 +10,7 @@ public enum PacketLogFormat: Hashable, Sendable {
 
   public static let monitor = PacketLogFormat.btsnoop(.monitor)
 
-  /// Name for people.
+  /// Name of the format for the user.
   public var name: StaticString {
     switch self {
     case .btsnoop(.unencapsulated): "btsnoop 1001"
@@ -32,37 +32,38 @@ public enum PacketLogFormat: Hashable, Sendable {
 /// while let chunk = next() { try reader.read(chunk.span) { record in … } }
 /// try reader.finish()
 /// ```
-/// A record that is complete in one piece is passed on without copying. A record that spans pieces is
-/// assembled in a buffer of slightly more than `maximumPacketByteCount` bytes at most.
+/// A record that is complete in one piece is passed to the caller without copying. A record that spans pieces
+/// is assembled in a buffer of slightly more than `maximumPacketByteCount` bytes at most.
 public struct PacketLogReader: ~Copyable {
-  /// Maximum packet size in a pcap or pcapng file. Larger ones are treated as damage.
+  /// Maximum packet size in a pcap or pcapng file. A larger packet is treated as damage.
   public static let maximumPacketByteCount = 1 << 20
 
-  /// Known after the first bytes: at most 16, or 24 for a pcap file.
+  /// Format of the log, known after at most 16 bytes, or 24 bytes of a pcap file.
   public private(set) var format: PacketLogFormat?
-  /// Number of records delivered so far.
+  /// Number of records delivered until now.
   public private(set) var recordCount = 0
   /// Number of packets that the file's writer reported as lost, as of the last record.
   public private(set) var cumulativeDrops: UInt32 = 0
   /// Whether a record came from the Linux monitor, so that adapters and notes are known.
   public private(set) var hasMonitorRecords = false
-  /// Packets of a pcapng file with an unsupported link type; they are delivered as records without type.
+  /// Number of packets with an unsupported link type in a pcapng file, which are delivered as records without
+  /// type.
   public var foreignPackets: Int { section.foreignPackets }
   /// The link type of the first unsupported packet.
   public var foreignLinkType: UInt32? { section.foreignLinkType }
-  /// Guess at the file's type, set after an error which shows that the file is not a log; `nil` for a log.
+  /// Probable type of a file that is not a log, set after the error; `nil` for a log.
   public private(set) var foreignFile: ForeignFile?
   /// End of the last whole unit (file header, record or block), in bytes from the start of the file.
   package private(set) var wholeByteCount = 0
 
   private var section = PcapNGSection()
-  /// Start of a unit that spans pieces; empty if there is no such unit.
+  /// Start of a file header, record or block that spans pieces; otherwise empty.
   private var pending: [UInt8] = []
   /// Offset of `pending` in the file.
   private var offset = 0
-  /// Number of bytes of a block still to skip.
+  /// Number of remaining bytes of a block to skip.
   private var skipping = 0
-  /// Size of the unit at `offset`, as far as known.
+  /// Minimum size of the file header, record or block at `offset`.
   private var needed = 4
   private var failure: WireError?
   /// The first bytes of the file, until its format is known.
@@ -72,9 +73,9 @@ public struct PacketLogReader: ~Copyable {
 
   /// Reads the next piece of the file, and passes each completed record to `body`, in order.
   ///
-  /// - Throws: after the good records, the error of the first bad one, its `offset` counted from the start of
-  ///   the file: `invalidValue` in the file header, or at the length field of a record that would be longer
-  ///   than any packet. Each later call throws the same error.
+  /// - Throws: after the valid records, the error of the first invalid record, with an `offset` from the
+  ///   start of the file: `invalidValue` in the file header, or at the length field of a record that would be
+  ///   longer than any packet. Each later call throws the same error.
   public mutating func read(
     _ chunk: Span<UInt8>, _ body: (borrowing PacketRecord) -> Void
   ) throws(WireError) {
@@ -93,6 +94,8 @@ public struct PacketLogReader: ~Copyable {
     if format != nil { beginning = [] }
   }
 
+  /// Ends the log.
+  ///
   /// - Throws: `truncated` at the start of an incomplete record or file header at the end of the file.
   public mutating func finish() throws(WireError) {
     if let failure { throw failure }
@@ -119,7 +122,7 @@ public struct PacketLogReader: ~Copyable {
   ) throws(WireError) {
     var rest = chunk
     skip(&rest)
-    // Moved out of `self` while it is lent, and back to reuse its storage.
+    // The buffer is moved out of `self` while it is lent, and then moved back to reuse its storage.
     var unit: [UInt8] = []
     swap(&unit, &pending)
     defer { swap(&unit, &pending) }
@@ -158,7 +161,7 @@ public struct PacketLogReader: ~Copyable {
     rest = rest.extracting(skipped...)
   }
 
-  /// Returns the size of the unit that starts here (file header, record or block), as far as known.
+  /// Returns the known minimum size of the file header, record or block that starts here.
   ///
   /// Also detects formats that have no file header.
   private mutating func unitByteCount(_ start: Span<UInt8>) throws(WireError) -> Int {
@@ -182,7 +185,7 @@ public struct PacketLogReader: ~Copyable {
     }
   }
 
-  /// Returns the number of bytes that determine the format, or the size of the file header.
+  /// Returns the number of bytes needed to determine the format, or the size of the file header.
   private mutating func headerByteCount(_ start: Span<UInt8>) throws(WireError) -> Int {
     guard start.count >= 4 else { return 4 }
     let magic = start.u32BE(at: 0)
@@ -246,7 +249,7 @@ public struct PacketLogReader: ~Copyable {
     hasMonitorRecords = kind == .monitor
     var header = PacketRecordHeader()
     header.time = file.time
-    // A counter that decreases was restarted.
+    // The counter was restarted if it has decreased.
     let before = cumulativeDrops
     header.drops = file.cumulativeDrops >= before ? file.cumulativeDrops - before : file.cumulativeDrops
     header = numbered(header, frame)
@@ -263,7 +266,7 @@ public struct PacketLogReader: ~Copyable {
       skipping = total - block.count
       return
     }
-    // Moved out of `self` during the call, which needs both.
+    // The section is moved out of `self` during the call, because the call needs both.
     var section = PcapNGSection()
     swap(&section, &self.section)
     defer { swap(&section, &self.section) }
@@ -304,7 +307,8 @@ extension UInt32 {
   }
 }
 
-/// Byte order of the numbers in a file. In some formats it depends on the machine that wrote the file.
+/// Byte order of the numbers in a file. In some formats, the byte order depends on the machine that wrote the
+/// file.
 public enum LogByteOrder: Hashable, Sendable {
   case big, little
 }

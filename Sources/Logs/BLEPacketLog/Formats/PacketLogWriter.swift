@@ -2,22 +2,22 @@ public import BLEWire
 
 /// Encodes records as a packet log of any supported output format, without I/O.
 ///
-/// Call `start` first, then append each record, then call `finish`. A log that is cut between two records is
+/// Call `start` first, then append each record, then call `finish`. A log that ends between two records is
 /// valid.
 public struct PacketLogWriter: Sendable {
   public enum Format: Hashable, Sendable {
     case btsnoop(BTSnoopFormat)
-    /// Stores nanoseconds, an interface per adapter, comments and drops.
+    /// pcapng, with nanoseconds, an interface for each adapter, comments and drops.
     case pcapng(LinkType)
-    /// Stores nanoseconds, but no drops, and adapters only with `linuxMonitor`.
+    /// pcap, with nanoseconds but without drops, and with adapters only for `linuxMonitor`.
     case pcap(LinkType)
   }
 
-  /// The longest ACL packet; a longer packet is not an HCI packet.
+  /// Size of the longest ACL packet in bytes. A longer packet is not an HCI packet.
   private static let longestPacketByteCount = 4 + 65_535
 
   public let format: Format
-  /// Number of records written so far.
+  /// Number of records written until now.
   public private(set) var recordCount = 0
   /// Number of records that the format cannot store.
   public private(set) var leftOut = 0
@@ -25,6 +25,8 @@ public struct PacketLogWriter: Sendable {
   private var btsnoop: BTSnoopWriter
   private var pcapng: PcapNGWriter
 
+  /// Creates a writer.
+  ///
   /// - Parameters:
   ///   - format: format of the file.
   ///   - comment: comment on the whole log; stored only in pcapng.
@@ -53,9 +55,10 @@ public struct PacketLogWriter: Sendable {
     }
   }
 
-  /// Appends one record if the format can store it. Its drops are added to those of earlier records.
+  /// Appends one record if the format can store it. The record's drops are added to the drops of earlier
+  /// records.
   public mutating func append(_ record: borrowing PacketRecord, to octets: inout [UInt8]) {
-    // Drops of a skipped record are still counted.
+    // Drops before a skipped record are still counted.
     btsnoop.cumulativeDrops = UInt32(
       clamping: UInt64(btsnoop.cumulativeDrops) + UInt64(record.header.drops))
     guard holds(record) else {
@@ -82,8 +85,8 @@ public struct PacketLogWriter: Sendable {
   /// - Parameters:
   ///   - payload: bytes after the record's header.
   ///   - record: the monitor's header.
-  ///   - drops: number of records lost since the previous one.
-  ///   - octets: the record is appended to it.
+  ///   - drops: number of records lost since the previous record.
+  ///   - octets: the buffer to which the record is appended.
   public mutating func append(
     _ payload: Span<UInt8>, of record: MonitorRecordHeader, drops: UInt32, to octets: inout [UInt8]
   ) {
@@ -104,11 +107,11 @@ public struct PacketLogWriter: Sendable {
   ///
   /// - Parameters:
   ///   - packet: the packet without its H4 type byte.
-  ///   - type: `nil` if unknown.
+  ///   - type: type of the packet; `nil` if unknown.
   ///   - direction: direction of the packet.
   ///   - time: time of the packet.
-  ///   - drops: number of packets lost since the previous one.
-  ///   - octets: the record is appended to it.
+  ///   - drops: number of packets lost since the previous packet.
+  ///   - octets: the buffer to which the record is appended.
   public mutating func append(
     _ packet: Span<UInt8>, type: HCIPacketType?, direction: HCIDirection, at time: ReceiveTime,
     drops: UInt32, to octets: inout [UInt8]
@@ -121,16 +124,16 @@ public struct PacketLogWriter: Sendable {
     append(PacketRecord(header, packet: packet), to: &octets)
   }
 
-  /// Appends an ATT PDU as the one ACL packet that would have carried it: where the kernel handles L2CAP, only
-  /// the PDU is visible.
+  /// Appends an ATT PDU as a single ACL packet. This is for modes in which the kernel handles L2CAP, so that
+  /// only the PDU is visible.
   ///
   /// - Parameters:
   ///   - pdu: at most 65,531 bytes.
   ///   - handle: handle of the connection.
   ///   - direction: direction of the packet.
   ///   - time: time of the packet.
-  ///   - drops: number of packets lost since the previous one.
-  ///   - octets: the record is appended to it.
+  ///   - drops: number of packets lost since the previous packet.
+  ///   - octets: the buffer to which the record is appended.
   public mutating func append(
     attribute pdu: Span<UInt8>, handle: ConnectionHandle, direction: HCIDirection, at time: ReceiveTime,
     drops: UInt32, to octets: inout [UInt8]
@@ -141,7 +144,7 @@ public struct PacketLogWriter: Sendable {
       }
       return append(packet.span, type: .acl, direction: direction, at: time, drops: drops, to: &octets)
     }
-    // Encoded in place: a recording over the kernel's sockets writes each notification this way.
+    // Encode in place, because a recording over the kernel's sockets writes each notification in this way.
     recordCount += 1
     btsnoop.cumulativeDrops = UInt32(clamping: UInt64(btsnoop.cumulativeDrops) + UInt64(drops))
     let encoder = btsnoop
@@ -153,7 +156,7 @@ public struct PacketLogWriter: Sendable {
   /// Continues a btsnoop file whose last record has this number of drops.
   public mutating func goOn(afterDrops drops: Int) { btsnoop.cumulativeDrops = UInt32(clamping: drops) }
 
-  /// Returns the maximum size of a record in bytes, including everything before it and `finish` after it.
+  /// Returns the maximum size of a record in bytes, including the blocks before it and the end of the log.
   public func byteCountLimit(packet byteCount: Int) -> Int {
     switch format {
     case .btsnoop: btsnoop.recordByteCount(packet: byteCount)

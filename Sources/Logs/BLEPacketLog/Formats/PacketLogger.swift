@@ -2,20 +2,20 @@ import BLEWire
 
 /// Apple's PacketLogger: records with length, time, type and packet, without a file header.
 ///
-/// The layout is taken from Wireshark's reader, `wiretap/packetlogger.c`. Older machines wrote big-endian
-/// numbers, newer ones write little-endian.
+/// The layout is from Wireshark's reader, `wiretap/packetlogger.c`. Older machines wrote big-endian numbers;
+/// newer machines write little-endian numbers.
 enum PacketLoggerFormat {
-  /// Number of bytes that determine the format: length, time and type of the first record.
+  /// Number of bytes needed to determine the format: length, time and type of the first record.
   static let recognitionByteCount = 13
   static let lengthByteCount = 4
-  /// Seconds and microseconds, included in the length.
+  /// Number of bytes of the seconds and microseconds, which the length includes.
   static let timeByteCount = 8
-  /// As in Wireshark's check of the first record.
+  /// Maximum length of a first record, as in Wireshark's check.
   static let maximumLength: UInt32 = 65_535 + 9
 
   /// Returns the byte order of a file with these first bytes, or `nil` for another format.
   static func recognise(_ start: Span<UInt8>) -> LogByteOrder? {
-    // Lengths have at most 16 bits, so their zeros show the order.
+    // Lengths have at most 16 bits, so the zeros show the byte order.
     let order: LogByteOrder = start.u16(at: 0) == 0 && start.u16(at: 2) != 0 ? .big : .little
     let length = start.u32(at: 0, order)
     guard (8...maximumLength).contains(length), start.u32(at: 8, order) < 1_000_000 else { return nil }
@@ -26,7 +26,7 @@ enum PacketLoggerFormat {
     }
   }
 
-  /// Returns the size of the record that starts here, as far as known.
+  /// Returns the known minimum size of the record that starts here.
   static func recordByteCount(
     _ start: Span<UInt8>, _ order: LogByteOrder, offset: Int
   ) throws(WireError) -> Int {
@@ -38,7 +38,7 @@ enum PacketLoggerFormat {
     return lengthByteCount + Int(length)
   }
 
-  /// Passes on the record in `unit`, without the fields that only the reader knows.
+  /// Passes the record in `unit` to `body`, without the fields that only the reader knows.
   static func read(
     _ unit: Span<UInt8>, _ order: LogByteOrder, _ body: (borrowing PacketRecord) -> Void
   ) {
@@ -50,7 +50,7 @@ enum PacketLoggerFormat {
       let kind = packet[0]
       packet = packet.extracting(1...)
       (header.type, header.direction) = typeAndDirection(kind)
-      // Text for people: system, kernel, errors, power, notes, configuration, controllers.
+      // The record is text for the user: system, kernel, errors, power, notes, configuration, controllers.
       if kind >= 0xF7 { header.note = .systemNote }
     }
     header.originalByteCount = packet.count

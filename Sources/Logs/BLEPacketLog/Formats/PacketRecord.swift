@@ -5,20 +5,20 @@ public struct PacketRecordHeader: Hashable, Sendable, BitwiseCopyable {
   /// Number of the record in the log, from 1.
   public var index = 0
   public var time = ReceiveTime(nanoseconds: 0)
-  /// `nil` for a record that is not an HCI packet: a note, an empty record, or a packet of another interface
-  /// type.
+  /// Type of the packet; `nil` for a record that is not an HCI packet: a note, an empty record, or a packet
+  /// of another interface type.
   public var type: HCIPacketType?
   public var direction = HCIDirection.hostToController
-  /// The `0` of `hci0`; 0 in formats without an adapter.
+  /// Number of the adapter, such as 0 for `hci0`; also 0 in formats without adapters.
   public var adapter: UInt16 = 0
   /// Type of a record without an HCI packet, if the log contains it.
   public var note: MonitorOpcode?
-  /// Metadata of the air packet that the record is, or was made from. `PacketLogReader` sets only the link
-  /// type; `AirTranslator` makes HCI packets of such records.
+  /// Metadata of the air packet in the record, or of the air packet from which the record was made.
+  /// `PacketLogReader` sets only the link type; `AirTranslator` makes HCI packets from such records.
   public var air: AirPacket?
   /// Size of the original packet in bytes, without its H4 type byte.
   public var originalByteCount = 0
-  /// Number of packets that the log's writer lost between the previous record and this one.
+  /// Number of packets that the log's writer lost between the previous record and this record.
   public var drops: UInt32 = 0
   /// Number of packets lost since the start of the log.
   public var cumulativeDrops: UInt32 = 0
@@ -37,12 +37,12 @@ public struct PacketRecordHeader: Hashable, Sendable, BitwiseCopyable {
 
 /// One record of a packet log of any format.
 ///
-/// Borrows the reader's bytes: valid only inside the call that delivered it.
+/// The record borrows the reader's bytes, and is valid only during the call that delivered it.
 public struct PacketRecord: ~Escapable {
   public let header: PacketRecordHeader
   /// The packet without its H4 type byte, or the note's bytes.
   public let packet: Span<UInt8>
-  /// Comment on the packet in UTF-8; empty if there is no comment. Only in pcapng.
+  /// Comment on the packet in UTF-8; empty if there is no comment. Only pcapng has comments.
   public let comment: Span<UInt8>
 
   public var index: Int { header.index }
@@ -55,15 +55,16 @@ public struct PacketRecord: ~Escapable {
   /// Whether the log contains only a part of the packet.
   public var isCut: Bool { packet.count < header.originalByteCount }
 
-  /// Whether the log's writer cut the packet before its link's handle, so that it may be data of any device.
+  /// Whether the log's writer cut the packet before its connection handle, so that the packet may be data of
+  /// any device.
   package var isCutBeforeLink: Bool {
     guard isCut else { return false }
-    // In some formats not even the type is left, which would be the first byte.
+    // Some formats do not even have the type of such a packet, because the type is the first byte.
     guard let type else { return packet.isEmpty && note == nil && header.air == nil }
     return type == .acl && direction == .controllerToHost && packet.count < 2
   }
 
-  /// A data packet that was cut by the log's writer; `nil` for a complete one, or one without a handle.
+  /// A data packet that the log's writer cut; `nil` for a complete packet, or a packet without a handle.
   package var cutFragment: ACLPacket? {
     @_lifetime(copy self) get {
       guard type == .acl, isCut, packet.count >= 2 else { return nil }
@@ -105,7 +106,7 @@ public struct StoredPacketRecord: Hashable, Sendable {
     comment = Array(copying: record.comment)
   }
 
-  /// Passes the record to `body` as a reader would.
+  /// Passes the record to `body`, as a reader does.
   public func withRecord<Value>(_ body: (borrowing PacketRecord) -> Value) -> Value {
     body(PacketRecord(header, packet: packet.span, comment: comment.span))
   }

@@ -1,6 +1,6 @@
 public import BLEWire
 
-/// File header of pcap, in either byte order, with micro- or nanoseconds. `pcap-savefile(5)`.
+/// File header of pcap, in either byte order, with microseconds or nanoseconds. `pcap-savefile(5)`.
 public struct PcapHeader: Hashable, Sendable {
   public static let byteCount = 24
   static let recordByteCount = 16
@@ -32,6 +32,8 @@ public struct PcapHeader: Hashable, Sendable {
     }
   }
 
+  /// Parses a file header.
+  ///
   /// - Throws: `truncated`; `invalidValue` at the magic (offset 0), the major version (4) or the link type
   ///   (20).
   init(validating octets: Span<UInt8>) throws(WireError) {
@@ -41,7 +43,7 @@ public struct PcapHeader: Hashable, Sendable {
     }
     let version = octets.u16(at: 4, order)
     guard version == 2 else { throw WireError(.pcap, offset: 4, .invalidValue(UInt32(version))) }
-    // The upper half describes checksums, which these frames do not have.
+    // The upper half of the word describes checksums, which these frames do not have.
     let number = octets.u32(at: 20, order)
     kind = FrameKind(number & 0xFFFF)
     if case .other(let number) = kind {
@@ -51,7 +53,7 @@ public struct PcapHeader: Hashable, Sendable {
     nanosecondsPerUnit = unit
   }
 
-  /// Returns the size of the record that starts here, as far as known.
+  /// Returns the known minimum size of the record that starts here.
   func recordByteCount(_ start: Span<UInt8>, offset: Int) throws(WireError) -> Int {
     guard start.count >= Self.recordByteCount else { return Self.recordByteCount }
     let included = start.u32(at: 8, order)
@@ -61,7 +63,7 @@ public struct PcapHeader: Hashable, Sendable {
     return Self.recordByteCount + Int(included)
   }
 
-  /// Passes on the record in `unit`, without the fields that only the reader knows.
+  /// Passes the record in `unit` to `body`, without the fields that only the reader knows.
   func read(_ unit: Span<UInt8>, _ body: (PacketRecordHeader, borrowing LinkFrame) -> Void) {
     let frame = LinkFrame(
       kind, unit.extracting(Self.recordByteCount...), originalByteCount: Int(unit.u32(at: 12, order)),
@@ -84,7 +86,8 @@ extension PcapHeader {
     output.append(u32: linkType.rawValue)
   }
 
-  /// Encodes a record header. The time has 32 bits of seconds: times before 1970 or after 2106 are clamped.
+  /// Encodes a record header. The seconds of the time have 32 bits, so times before 1970 or after 2106 are
+  /// clamped.
   static func encode(
     _ record: borrowing PacketRecord, _ linkType: LinkType, into output: inout OutputSpan<UInt8>
   ) {

@@ -1,24 +1,25 @@
 import BLEWire
 
-/// Block types of pcapng that are read; others are skipped. `draft-ietf-opsawg-pcapng`, 4.
+/// Block types of pcapng that are read; other blocks are skipped. `draft-ietf-opsawg-pcapng`, 4.
 enum PcapNGBlock {
   static let sectionHeader: UInt32 = 0x0A0D_0D0A
   static let interfaceDescription: UInt32 = 1
-  /// Obsolete, but still found in files.
+  /// The obsolete packet block, which some files still have.
   static let packet: UInt32 = 2
   static let simplePacket: UInt32 = 3
   static let interfaceStatistics: UInt32 = 5
   static let enhancedPacket: UInt32 = 6
 
-  /// Type and total length before, total length after.
+  /// Number of bytes of a block around its body: type and total length before the body, total length after
+  /// it.
   static let overheadByteCount = 12
-  /// The longest block that is read: the longest packet, and options.
+  /// Size in bytes of the longest block that is read: the longest packet, and options.
   static let maximumByteCount = PacketLogReader.maximumPacketByteCount + 2 * 65_536
 
   static let byteOrderMagic: UInt32 = 0x1A2B_3C4D
 }
 
-/// Option codes that are read or written. Same draft, 3.5, 4.2, 4.3 and 4.6.
+/// Option codes that are read or written. `draft-ietf-opsawg-pcapng`, 3.5, 4.2, 4.3 and 4.6.
 enum PcapNGOption {
   static let end: UInt16 = 0
   static let comment: UInt16 = 1
@@ -32,7 +33,7 @@ enum PcapNGOption {
   static let statisticsDropped: UInt16 = 5
   static let statisticsSystemDropped: UInt16 = 7
 
-  /// Calls `body` with each option, up to the end or to the first that does not fit.
+  /// Calls `body` with each option, up to the end or to the first option that does not fit.
   static func forEach(
     in options: Span<UInt8>, _ order: LogByteOrder, _ body: (UInt16, Span<UInt8>) -> Void
   ) {
@@ -46,7 +47,7 @@ enum PcapNGOption {
     }
   }
 
-  /// Options and packet data are padded to 32 bits.
+  /// Returns a size padded to 32 bits, as for options and packet data.
   static func padded(_ byteCount: Int) -> Int { (byteCount + 3) / 4 * 4 }
 }
 
@@ -54,14 +55,14 @@ enum PcapNGOption {
 struct PcapNGTimeResolution: Hashable {
   var rawValue: UInt8 = 6
 
-  /// Converts to nanoseconds since the Unix epoch, clamped to the range of the type.
+  /// Converts a time to nanoseconds since the Unix epoch, clamped to the range of the type.
   func nanoseconds(_ units: UInt64, offsetSeconds: Int64) -> Int64 {
     let exponent = Int(rawValue & 0x7F)
     let count: Int128
     if rawValue & 0x80 != 0 {
       count = Int128((UInt128(units) * 1_000_000_000) >> exponent)
     } else if exponent == 9 {
-      // Written by this project; times before the epoch are negative.
+      // This project wrote the file, so times before the epoch are negative.
       count = Int128(Int64(bitPattern: units))
     } else if exponent < 9 {
       count = Int128(units) * Self.powerOf10(9 - exponent)
@@ -78,8 +79,8 @@ struct PcapNGTimeResolution: Hashable {
 
 /// State of a section of a pcapng file: byte order and interfaces.
 struct PcapNGSection {
-  /// Maximum number of interfaces in a section. It is more than machines have, and limits memory for a file
-  /// of only interface descriptions.
+  /// Maximum number of interfaces in a section. The limit exceeds the number of interfaces of a machine, and
+  /// limits the memory for a file that contains only interface descriptions.
   static let maximumInterfaces = 1_024
 
   struct Interface {
@@ -88,15 +89,16 @@ struct PcapNGSection {
     var resolution = PcapNGTimeResolution()
     var offsetSeconds: Int64 = 0
     var snapLength = UInt32.max
-    /// Drops reported by its packets.
+    /// Number of drops that the interface's packets have reported.
     var drops: UInt64 = 0
   }
 
   private(set) var order = LogByteOrder.little
   private(set) var interfaces: [Interface] = []
   private var lastTime = ReceiveTime(nanoseconds: 0)
-  /// Number of packets with an unsupported link type, and the link type of the first.
+  /// Number of packets with an unsupported link type.
   private(set) var foreignPackets = 0
+  /// Link type of the first such packet.
   private(set) var foreignLinkType: UInt32?
 
   private mutating func note(_ interface: Interface) {
@@ -105,7 +107,7 @@ struct PcapNGSection {
     if foreignLinkType == nil { foreignLinkType = number }
   }
 
-  /// Returns the size of the block that starts here, as far as known.
+  /// Returns the known minimum size of the block that starts here.
   func blockByteCount(_ start: Span<UInt8>, offset: Int) throws(WireError) -> Int {
     guard start.count >= PcapNGBlock.overheadByteCount else { return PcapNGBlock.overheadByteCount }
     let order = try order(of: start, offset: offset)
@@ -122,7 +124,8 @@ struct PcapNGSection {
     }
   }
 
-  /// Returns the byte order of a block. A section header has its own order; its type is the same in both.
+  /// Returns the byte order of a block. A section header has its own byte order; the type of a section header
+  /// is the same in both byte orders.
   private func order(of start: Span<UInt8>, offset: Int) throws(WireError) -> LogByteOrder {
     guard start.u32(at: 0) == PcapNGBlock.sectionHeader else { return order }
     switch start.u32(at: 8) {
@@ -132,9 +135,9 @@ struct PcapNGSection {
     }
   }
 
-  /// Reads a complete block, and passes on the packet in it, if there is one.
+  /// Reads a complete block, and passes the packet in the block, if any, to `body`.
   ///
-  /// - Parameter lost: called with drops that were not reported by a packet.
+  /// - Parameter lost: called with the number of drops that no packet has reported.
   mutating func read(
     _ block: Span<UInt8>, offset: Int, lost: (UInt64) -> Void,
     _ body: (PacketRecordHeader, borrowing LinkFrame, Span<UInt8>) -> Void
@@ -229,7 +232,7 @@ struct PcapNGSection {
       nanoseconds: interface.resolution.nanoseconds(units, offsetSeconds: interface.offsetSeconds))
     header.adapter = interface.adapter
     lastTime = header.time
-    // The obsolete block stores drops next to the interface; all ones mean unknown.
+    // The obsolete block stores drops next to the interface; all ones mean that the number is unknown.
     var drops: UInt64 =
       isEnhanced || content.u16(at: 2, order) == 0xFFFF ? 0 : UInt64(content.u16(at: 2, order))
     var direction: HCIDirection?
@@ -258,7 +261,7 @@ struct PcapNGSection {
       case PcapNGOption.comment where comment.isEmpty: comment = value..<value + byteCount
       case PcapNGOption.packetDropCount where byteCount >= 8: drops = options.u64(at: value, order)
       case PcapNGOption.packetFlags where byteCount >= 4:
-        // 1 is inbound, 2 outbound, 0 unknown.
+        // The direction is 1 for inbound, 2 for outbound, 0 if unknown.
         let told = options.u32(at: value, order) & 0b11
         direction = told == 1 ? .controllerToHost : told == 2 ? .hostToController : nil
       default: break
@@ -327,7 +330,7 @@ struct PcapNGSection {
 /// packet, enhanced packets, and statistics at the end. All numbers are little-endian, all times are in
 /// nanoseconds.
 struct PcapNGWriter: Sendable {
-  /// Packets of further adapters are assigned to the last interface.
+  /// Maximum number of interfaces. Packets of further adapters are assigned to the last interface.
   static let maximumInterfaces = 256
   /// Maximum size in bytes of an interface's description, with a name as long as `bluetooth-monitor`, and its
   /// statistics.
@@ -346,7 +349,7 @@ struct PcapNGWriter: Sendable {
   let linkType: LinkType
   private let comment: String
   private var interfaces: [Interface] = []
-  /// Drops to add to those of the next packet.
+  /// Number of drops to add to the drops of the next packet.
   private var carriedDrops: UInt64 = 0
 
   init(_ linkType: LinkType, comment: String) {
@@ -362,7 +365,7 @@ struct PcapNGWriter: Sendable {
         $0.append(u32: PcapNGBlock.byteOrderMagic)
         $0.append(u16: 1)
         $0.append(u16: 0)
-        // Unknown section length.
+        // The length of the section is unknown.
         $0.append(u64: .max)
       }
       let comment = Array(comment.utf8.prefix(Int(UInt16.max) / 2))
@@ -373,8 +376,8 @@ struct PcapNGWriter: Sendable {
     }
   }
 
-  /// Returns the maximum size in bytes of a record without a comment, including a new interface and the
-  /// statistics after it.
+  /// Returns the maximum size in bytes of a record without a comment, including a new interface before the
+  /// record and the statistics after it.
   func byteCountLimit(packet byteCount: Int) -> Int {
     Self.packetOverheadByteCount + PcapNGOption.padded(byteCount)
       + (interfaces.count + 1) * Self.interfaceByteCountLimit
@@ -432,10 +435,10 @@ struct PcapNGWriter: Sendable {
       octets.append(addingCapacity: 8) {
         $0.append(u16: UInt16(linkType.rawValue))
         $0.append(u16: 0)
-        // Unlimited packet length.
+        // The length of packets is unlimited.
         $0.append(u32: 0)
       }
-      // The monitor's index for records without an adapter; named as libpcap names the monitor.
+      // The monitor's number for records without an adapter. The name is libpcap's name for the monitor.
       let name = Array((adapter == 0xFFFF ? "bluetooth-monitor" : "hci\(adapter)").utf8)
       appendOption(PcapNGOption.interfaceName, name.span, to: &octets)
       let resolution: [UInt8] = [9]
@@ -453,6 +456,8 @@ struct PcapNGWriter: Sendable {
     endBlock(start, in: &octets)
   }
 
+  /// Starts a block.
+  ///
   /// - Returns: offset of the block; `endBlock` fills in its length.
   private func startBlock(_ type: UInt32, in octets: inout [UInt8]) -> Int {
     let start = octets.count
@@ -495,7 +500,7 @@ struct PcapNGWriter: Sendable {
 }
 
 extension OutputSpan where Element == UInt8 {
-  /// Appends the upper half first; each half is little-endian.
+  /// Appends a time: the upper half first, each half little-endian.
   fileprivate mutating func append(time: ReceiveTime) {
     let units = UInt64(bitPattern: time.nanoseconds)
     append(u32: UInt32(truncatingIfNeeded: units >> 32))

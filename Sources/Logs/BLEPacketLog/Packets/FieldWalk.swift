@@ -2,41 +2,43 @@ package import BLEWire
 
 /// Receives the fields of a packet, in the order of its bytes.
 ///
-/// The dissector and the anonymiser are visitors of the same walk, so that both find the same fields at the
+/// The dissector and the anonymiser are visitors of `FieldWalk`, so that both find the same fields at the
 /// same places.
 package protocol FieldVisitor {
-  /// A field without inner fields, or the number of repetitions of inner fields.
+  /// Handles a field without inner fields, or the number of repetitions of inner fields.
   ///
   /// - Parameters:
   ///   - range: the bytes of the field, which may be empty. For advertising data with its own length, the
   ///     data after the length.
   ///   - type: type of an address, from the last address type field before it.
   mutating func visit(_ field: PacketField, _ range: Range<Int>, in bytes: Span<UInt8>, type: AddressType)
-  /// Repeated fields begin: a list of entries, each between `beginEntry` and `endEntry`.
+  /// Handles the start of repeated fields: a list of entries, each between `beginEntry` and `endEntry`.
   mutating func beginList(of field: PacketField)
   mutating func beginEntry()
   mutating func endEntry()
   mutating func endList(of field: PacketField)
-  /// The packet ends before the field does. The walk ends here.
+  /// Handles a packet that ends within a field. No further fields are visited.
   ///
   /// - Parameters:
   ///   - needed: number of bytes of the field.
-  ///   - rest: the bytes that are there.
+  ///   - rest: the available bytes of the field.
   mutating func fail(_ field: PacketField, needed: Int, _ rest: Range<Int>, in bytes: Span<UInt8>)
-  /// Bytes after the last field.
+  /// Handles bytes after the last field.
   mutating func leave(_ rest: Range<Int>, in bytes: Span<UInt8>)
 }
 
-/// A walk along the fields of a packet, whatever its bytes are.
+/// Visits the fields of a packet, even if the packet is malformed.
 package struct FieldWalk: ~Copyable {
   private var cursor = 0
   /// Value of the last address type field.
   private var addressType: AddressType = .public
-  /// Values of the length fields whose data follow.
+  /// Values of length fields whose data are later in the packet.
   private var lengths: [Int] = []
 
   private init() {}
 
+  /// Visits the fields of a packet.
+  ///
   /// - Parameter fields: the fields; `nil` if they are unknown.
   package static func walk(
     _ fields: [PacketField]?, _ bytes: Span<UInt8>, _ visitor: inout some FieldVisitor
@@ -46,6 +48,8 @@ package struct FieldWalk: ~Copyable {
     if walk.cursor < bytes.count { visitor.leave(walk.cursor..<bytes.count, in: bytes) }
   }
 
+  /// Visits fields.
+  ///
   /// - Parameter choice: value of the last number with names.
   /// - Returns: whether all fields fit into the bytes.
   private mutating func walk(
@@ -85,7 +89,7 @@ package struct FieldWalk: ~Copyable {
     return true
   }
 
-  /// Walks along the inner fields, `count` times or until the end.
+  /// Visits the inner fields `count` times, or until the end of the packet.
   private mutating func repeated(
     _ field: PacketField, _ count: Int?, _ bytes: Span<UInt8>, _ visitor: inout some FieldVisitor
   ) -> Bool {
@@ -102,7 +106,7 @@ package struct FieldWalk: ~Copyable {
     return isWhole
   }
 
-  /// Visits the field in the next bytes, which are known to exist.
+  /// Visits the field in the next bytes. The bytes are known to exist.
   private mutating func take(
     _ field: PacketField, _ count: Int, _ bytes: Span<UInt8>, _ visitor: inout some FieldVisitor
   ) {
@@ -129,7 +133,7 @@ package struct FieldWalk: ~Copyable {
 
   private mutating func nextLength() -> Int { lengths.isEmpty ? 0 : lengths.removeFirst() }
 
-  /// Returns the number of one or two bytes at the cursor.
+  /// Returns the number at the cursor, which has one or two bytes.
   private func number(_ byteCount: Int, _ bytes: Span<UInt8>) -> Int {
     byteCount == 1 ? Int(bytes[cursor]) : Int(bytes.u16(at: cursor))
   }

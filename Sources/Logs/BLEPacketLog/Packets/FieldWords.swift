@@ -29,8 +29,8 @@ package enum FieldWords {
   /// Address types of the management interface.
   package static let deviceTypes: [UInt16: String] = [0: "BR/EDR", 1: "LE Public", 2: "LE Random"]
 
-  /// Sections of lines with a value in hexadecimal and its name. The first line has the identifier, and the
-  /// number of bytes if it is not one.
+  /// Sections of lines with a value in hexadecimal and its name. The first line of a section has the
+  /// identifier, and the number of bytes unless it is 1.
   private static let values = """
     @enable
     00 Disabled

@@ -1,7 +1,7 @@
 /// HCI commands with their parameters, and the return parameters in their Command Complete events.
 ///
-/// Core 5.4, Vol 4, Part E, 7; commands that it no longer has, of the versions that had them. Names are those
-/// of `btmon` 5.66, or the specification's if `btmon` has no name.
+/// Core 5.4, Vol 4, Part E, 7, and earlier versions for removed commands. Names are from `btmon` 5.66, or
+/// from the specification if `btmon` has no name.
 package enum HCICommandTable {
   package static let layouts = PacketLayout.table(text)
 

@@ -1,8 +1,7 @@
 /// HCI events and LE subevents with their parameters.
 ///
-/// Core 5.4, Vol 4, Part E, 7.7; events that it no longer has, of the versions that had them. Names are those
-/// of `btmon` 5.66, or the specification's if `btmon` has no name. The fields of a Command Complete are in
-/// `HCICommandTable`.
+/// Core 5.4, Vol 4, Part E, 7.7, and earlier versions for removed events. Names are from `btmon` 5.66, or
+/// from the specification if `btmon` has no name. The fields of a Command Complete are in `HCICommandTable`.
 package enum HCIEventTable {
   package static let layouts = PacketLayout.table(text)
   /// Layouts by subevent code, which is the first parameter of an LE Meta event. Core 5.4, Vol 4, Part E,

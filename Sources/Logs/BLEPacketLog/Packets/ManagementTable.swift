@@ -188,11 +188,11 @@ package enum ManagementTable {
 }
 
 extension ManagementTable {
-  /// Returns the fields of an event; `nil` if they are unknown. Those that a command returns follow the status
-  /// in its Command Complete.
+  /// Returns the fields of an event; `nil` if they are unknown. In a Command Complete, the fields that the
+  /// command returns follow the status.
   package static func fields(ofEvent number: UInt16, _ parameters: Span<UInt8>) -> [PacketField]? {
     let fields = events[number]?.fields
-    // A failed command returns nothing else.
+    // A failed command returns only a status.
     guard number == commandComplete, parameters.count > 3 else { return fields }
     return (fields ?? []) + (commands[parameters.u16(at: 0)]?.returned ?? [])
   }

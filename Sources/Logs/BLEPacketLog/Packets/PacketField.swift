@@ -1,6 +1,6 @@
-/// One field of a packet: its encoding, its label, and whether it may identify somebody.
+/// One field of a packet: its encoding, its label, and whether it may identify a person or device.
 ///
-/// A class, because a walk along the fields of each packet of a log would copy a structure with its texts.
+/// The type is a class to avoid copies of the texts when the fields of each packet are visited.
 package final class PacketField: Sendable {
   package enum Kind: Sendable {
     /// A little-endian number of this many bytes, shown in decimal or in hexadecimal.
@@ -9,7 +9,7 @@ package final class PacketField: Sendable {
     case both
     /// A signed number of this many bytes.
     case signed(Int)
-    /// This many bytes, shown in transmission order.
+    /// Bytes of this number, shown in transmission order.
     case octets(Int)
     case status, reason, connectionHandle
     /// A signed byte; 127 means "not available".
@@ -30,7 +30,7 @@ package final class PacketField: Sendable {
     case bits([UInt16: String], Int)
     /// A company identifier. Bluetooth Assigned Numbers, 7.1.
     case company
-    /// A number of the kind of a device. Bluetooth Assigned Numbers, 2.6.
+    /// An appearance: a number for the kind of a device. Bluetooth Assigned Numbers, 2.6.
     case appearance
     /// A UUID of 16 bytes.
     case uuid
@@ -40,27 +40,28 @@ package final class PacketField: Sendable {
     case featureBit
     /// The number of a page of LMP features.
     case page
-    /// Eight bytes of LMP features of this page; `nil` for that of the last page field. Core 5.4, Vol 2, Part
-    /// C, 3.3.
+    /// Eight bytes of LMP features of this page; `nil` for the page in the last page field. Core 5.4, Vol 2,
+    /// Part C, 3.3.
     case lmpFeatures(page: UInt8?)
     /// 64 bytes with a bit for each command. Core 5.4, Vol 4, Part E, 6.27.
     case supportedCommands
-    /// Eight bytes. Bit n represents the event with number n + 1, the event with number n + 0x40, or the LE
-    /// subevent with number n + 1. Core 5.4, Vol 4, Part E, 7.3.1, 7.3.69 and 7.8.1.
+    /// A mask of events in eight bytes. Bit n represents the event with number n + 1, the event with number n
+    /// + 0x40, or the LE subevent with number n + 1. Core 5.4, Vol 4, Part E, 7.3.1, 7.3.69 and 7.8.1.
     case eventMask, secondEventMask, subeventMask
     /// A bit mask of the advertising channels 37 to 39.
     case channels
     /// A bit mask of channels, of this many bytes.
     case channelMap(Int)
-    /// Three bytes. Bluetooth Assigned Numbers, 2.8.
+    /// The class of a device in three bytes. Bluetooth Assigned Numbers, 2.8.
     case deviceClass
-    /// Two bytes. Core 5.4, Vol 4, Part E, 6.12.
+    /// A voice setting in two bytes. Core 5.4, Vol 4, Part E, 6.12.
     case voiceSetting
     /// Bits of the event type of an extended advertising report.
     case extendedEventType
     /// Bits of the properties of extended advertising.
     case advertisingProperties
-    /// Bits of the Security Manager. Core 5.4, Vol 3, Part H, 3.5.1 and 3.6.1.
+    /// Authentication and key distribution bits of the Security Manager. Core 5.4, Vol 3, Part H, 3.5.1 and
+    /// 3.6.1.
     case authentication, keyDistribution
     /// Numbers of commands, events and controllers of the kernel's management interface, in two bytes.
     case managementCommand, managementEvent, controller
@@ -79,29 +80,32 @@ package final class PacketField: Sendable {
     case rest
     /// The remaining bytes, which have no meaning.
     case padding
-    /// A number of this many bytes: how often the inner fields repeat.
+    /// A number of this many bytes: the number of repetitions of the inner fields.
     case times(Int)
     /// A bit mask with one repetition of the inner fields for each set bit.
     case timesByBits
-    /// The inner fields repeat as often as an earlier field says, or until the end of the packet.
+    /// Repetitions of the inner fields: as many as an earlier field indicates, or up to the end of the
+    /// packet.
     case timesOfLength, untilEnd
-    /// The inner fields follow if the last number with names before this field has this value.
+    /// A condition: the inner fields are present if the last number with names before this field has this
+    /// value.
     case when(UInt8)
   }
 
-  /// What the anonymiser does with a field.
+  /// The content of a field, which determines the anonymiser's action.
   package enum Content: Sendable {
-    /// Describes a packet or a kind of device; kept.
+    /// A description of a packet or a kind of device. It is kept.
     case number
-    /// Replaced, equal values by equal ones.
+    /// An identifier. It is replaced; equal values have equal replacements.
     case address, name
-    /// A key, or a random number, hash or code from which keys are made or checked; replaced likewise.
+    /// A key, or a random number, hash or code that is used to make or check keys. It is replaced like an
+    /// address.
     case key
-    /// AD structures, each replaced, blanked or kept according to its type.
+    /// AD structures. Each structure is replaced, blanked or kept according to its type.
     case advertising
-    /// Anything; blanked.
+    /// Arbitrary data. It is blanked.
     case opaque
-    /// Bytes that mean nothing; zeroed without counting them as blanked.
+    /// Bytes without meaning. They are zeroed, but not counted as blanked.
     case padding
   }
 
@@ -158,7 +162,7 @@ extension PacketField.Kind {
     }
   }
 
-  /// Suffix of the field's key: the unit.
+  /// The unit, as a suffix of the field's key.
   fileprivate var unit: String {
     switch self {
     case .slots, .connectionIntervals, .centiseconds, .halfSlots, .inquiryIntervals, .milliseconds: "Ms"

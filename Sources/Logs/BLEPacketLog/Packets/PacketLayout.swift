@@ -5,8 +5,8 @@
 /// command returns only a status.
 ///
 /// A field is a word of `kind(_:)`, followed by its label. Repeated and conditional fields are in brackets
-/// after the word and label of their count or condition; without brackets, all fields that follow are
-/// repeated. An exclamation mark before the word says that the field may identify somebody whatever its kind.
+/// after the word and label of their count or condition; without brackets, all following fields are repeated.
+/// An exclamation mark before the word marks a field that may identify a person or device.
 package struct PacketLayout: Sendable {
   package let name: String
   /// The fields; `nil` if they are unknown. The bytes are then shown in hexadecimal.
@@ -14,10 +14,10 @@ package struct PacketLayout: Sendable {
   /// For a command: the return parameters of its Command Complete.
   package let returned: [PacketField]
 
-  /// Number of bytes of the fields before the first one whose presence or size depends on a value.
+  /// Number of bytes of the fields before the first field whose presence or size depends on a value.
   package let minimumByteCount: Int
   package let minimumReturnedByteCount: Int
-  /// Whether the packet contains a name, a key or anything.
+  /// Whether the packet may contain a name, a key or arbitrary data.
   let isSecret: Bool
 
   /// Return parameters of commands that return only a status, or whose return parameters are unknown.
@@ -149,7 +149,7 @@ package struct PacketLayout: Sendable {
     switch kind {
     case .times, .timesByBits, .timesOfLength, .untilEnd:
       if brackets == nil { inner = fields(&rest) }
-      // Each repetition must need bytes, so that their number limits the number of repetitions.
+      // Each repetition must have bytes, so that the number of bytes limits the number of repetitions.
       precondition(minimum(inner) > 0, "nothing repeats: \(words)")
     default: precondition(brackets == nil, "not repeated: \(words)")
     }
@@ -222,8 +222,8 @@ package struct PacketLayout: Sendable {
     }
   }
 
-  /// Parses words with a parameter: a name of `FieldWords`, after an equals sign for the names of values and
-  /// after an ampersand for those of bits, or a number of bits (`u8`) or bytes (`key16`).
+  /// Parses words with a parameter. The parameter is a number of bits (`u8`) or bytes (`key16`), or a name of
+  /// `FieldWords`: after an equals sign for names of values, after an ampersand for names of bits.
   private static func sizedKind(_ word: Substring) -> (PacketField.Kind, PacketField.Content, String) {
     if word.first == "=" || word.first == "&" {
       guard let names = FieldWords.byName[String(word.drop { $0 == "=" || $0 == "&" })] else {

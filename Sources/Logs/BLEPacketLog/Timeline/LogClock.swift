@@ -8,20 +8,20 @@ public struct LogClockStep: Hashable, Sendable {
   public let after: ReceiveTime
   /// Timestamp of the first record after the step, as in the log.
   public let seenAt: ReceiveTime
-  /// Size of the step, negative if the clock was set back. It is estimated from the regularity of the log,
-  /// because the time that really passed is unknown.
+  /// Size of the step, negative if the clock was set back. The size is estimated from the regularity of the
+  /// log, because the elapsed time is unknown.
   public let span: TimeSpan
-  /// Whether the step is certain. If not, it may be a pause, and the timestamps stay as in the log.
+  /// Whether the step is certain. An uncertain step may be a pause, and the timestamps stay as in the log.
   public let isCertain: Bool
 }
 
 /// Corrects timestamps of a log whose writer's clock was set during recording.
 ///
 /// A clock that was set back is visible, because records are in the order in which they happened. A clock
-/// that was set forward looks like a pause. It was set if a response after the pause would have taken longer
-/// than allowed (30 s for a request, 32 s for data; Core 5.4, Vol 3, Part F, 3.3.3 and Vol 6, Part B, 4.5.2),
-/// or if the clock later returns to where it was. If regular notifications continue just as regularly, and
-/// nothing else happened in between, it may be either.
+/// that was set forward looks like a pause. The clock was set if a response after the pause would have taken
+/// longer than allowed (30 s for a request, 32 s for data; Core 5.4, Vol 3, Part F, 3.3.3 and Vol 6, Part B,
+/// 4.5.2), or if the clock later returns to its earlier setting. If regular notifications continue as
+/// regularly as before, a step and a pause are both possible.
 struct LogClock {
   static let limit = Limit(
     64, "steps of a log's clock that are listed", by: .file, whenFull: "further ones are counted",
@@ -30,32 +30,32 @@ struct LogClock {
     64, "records of a log that wait for evidence of a clock step", by: .file,
     whenFull: "their times are kept", counted: "as a pause")
 
-  /// Records may be written out of order by less than this.
+  /// Maximum time by which records may be out of order.
   private static let disorder = TimeSpan(nanoseconds: -1_000_000_000)
-  /// A clock is never set back by more than a week: an older log follows in the same file.
+  /// Maximum step back, one week. After a larger step, an older log follows in the same file.
   private static let anotherLog = TimeSpan(nanoseconds: -604_800_000_000_000)
   /// Maximum time for any response.
   private static let longest = TimeSpan(nanoseconds: 32_000_000_000)
   /// Time after a pause in which a response is awaited.
   private static let patience = TimeSpan(nanoseconds: 5_000_000_000)
-  /// Maximum difference, in nanoseconds, for a clock to count as returned to where it was.
+  /// Maximum difference in nanoseconds after which a clock counts as back at its earlier setting.
   private static let precision: UInt64 = 2_000_000_000
-  /// Maximum number of records after which an out-of-order record is followed by one in order.
+  /// Maximum number of consecutive records that are out of order.
   private static let outOfOrder = 4
 
   private(set) var steps: [LogClockStep] = []
   private(set) var count = 0
   private(set) var disordered = 0
-  /// Added to the timestamps of the log.
+  /// Correction that is added to the timestamps of the log.
   private var offset = TimeSpan.zero
   /// Time of the last record, as in the log and as corrected.
   private var last: (raw: ReceiveTime, time: ReceiveTime)?
-  /// The last step back: its record's number, and the offset before.
+  /// The last step back: the number of its record, and the offset before the step.
   private var back: (index: Int, offset: TimeSpan, raw: ReceiveTime, drop: Int64)?
   private var pace = LogPace()
   private var open = OpenAnswers()
-  /// Records after a jump of the times, held until a response shows what it was, a record continues from before
-  /// it, or the wait ends.
+  /// Records after a jump of the times. They are held until a response shows the kind of the jump, a record
+  /// continues the earlier times, or the wait ends.
   private var held: [StoredPacketRecord] = []
   private var pause: (raw: ReceiveTime, time: ReceiveTime)?
 
@@ -82,8 +82,8 @@ struct LogClock {
     if let pause { release(isStep: false, after: pause, body) }
   }
 
-  /// Returns whether the held records have impossible times: the record that follows them continues from the
-  /// one before them.
+  /// Returns whether the held records have impossible times, because the next record continues the times
+  /// before them.
   private func areOutliers(before record: borrowing PacketRecord, _ raw: ReceiveTime) -> Bool {
     guard let last = held.last, held.count <= Self.outOfOrder else { return false }
     let passed = record.time - raw
@@ -91,7 +91,8 @@ struct LogClock {
       && (record.time - last.header.time).nanoseconds.magnitude > Self.longest.nanoseconds.magnitude
   }
 
-  /// Passes on the held records with the time of the one after them: a record may be late, but not early.
+  /// Passes the held records to `body` with the time of the next record, because a record may be late, but
+  /// not early.
   private mutating func giveOutliers(at time: ReceiveTime, _ body: (borrowing PacketRecord) -> Void) {
     var records: [StoredPacketRecord] = []
     swap(&records, &held)
@@ -151,13 +152,13 @@ struct LogClock {
     give(record, body)
   }
 
-  /// Returns whether the clock is back to where it was before it was set.
+  /// Returns whether the clock is back at its setting before the step.
   private func isReturn(_ record: borrowing PacketRecord, _ passed: TimeSpan) -> Bool {
     let elapsed = pace.elapsed(before: record, since: last?.time)
     return (passed - elapsed - offset).nanoseconds.magnitude < Self.precision
   }
 
-  /// Records that the clock was set before this record; corrected time continues.
+  /// Adds a step before this record; the corrected time continues.
   private mutating func set(
     _ record: borrowing PacketRecord, from raw: ReceiveTime, _ time: ReceiveTime
   ) {
@@ -166,7 +167,7 @@ struct LogClock {
     offset = time + elapsed - record.time
   }
 
-  /// Records a pause that may be a step, if notifications continued over it without irregularity.
+  /// Adds an uncertain step at a pause, if notifications continued regularly over the pause.
   private mutating func doubt(_ record: borrowing PacketRecord, after raw: ReceiveTime) {
     guard let last, let elapsed = pace.regular(record, since: last.time) else { return }
     note(record, raw, span: record.time - raw - elapsed, false)
@@ -195,8 +196,8 @@ struct LogClock {
 private struct LogPace {
   private static let maximumStreams = 32
   private static let maximumIntervals = 8
-  /// Updates that are closer together than this arrived in one connection event, like those of a ring, in
-  /// nanoseconds. Events are at least 7.5 ms apart (Core 5.4, Vol 6, Part B, 4.5.1).
+  /// Maximum interval in nanoseconds between updates in one connection event, such as the updates of a ring.
+  /// Events are at least 7.5 ms apart (Core 5.4, Vol 6, Part B, 4.5.1).
   private static let sameEvent: Int64 = 5_000_000
 
   private struct Stream {
@@ -255,8 +256,8 @@ private struct LogPace {
     stream.intervals.count < 2 ? nil : stream.intervals.sorted()[stream.intervals.count / 2]
   }
 
-  /// Returns the time that should have passed from `time` to `record` if its attribute kept its pace; 0 if
-  /// unknown.
+  /// Returns the expected time from `time` to `record` if the updates of its attribute continued at the same
+  /// rate; 0 if unknown.
   func elapsed(before record: borrowing PacketRecord, since time: ReceiveTime?) -> TimeSpan {
     guard let time, let place = key(record).flatMap(place), let median = median(streams[place]) else {
       return .zero
@@ -264,7 +265,8 @@ private struct LogPace {
     return max(.zero, streams[place].last + TimeSpan(nanoseconds: median) - time)
   }
 
-  /// Returns the same only for an attribute with regular intervals; otherwise `nil`.
+  /// Returns the expected time from `time` to `record` for an attribute with regular intervals; otherwise
+  /// `nil`.
   func regular(_ record: borrowing PacketRecord, since time: ReceiveTime) -> TimeSpan? {
     guard let place = key(record).flatMap(place), streams[place].intervals.count == Self.maximumIntervals,
       let median = median(streams[place]), let longest = streams[place].intervals.max(), median > 0,
@@ -280,8 +282,9 @@ private struct OpenAnswers {
 
   /// The last command that is neither complete nor in progress.
   private var command: (adapter: UInt16, opcode: UInt16)?
-  /// Links with a pending request of the host, and links with packets that the controller has not sent yet.
+  /// Links with a pending request of the host.
   private var requests: Set<LinkKey> = []
+  /// Links with packets that the controller has not sent yet.
   private var packets: [LinkKey: Int] = [:]
   private var tellsCompletion = false
 
@@ -295,7 +298,7 @@ private struct OpenAnswers {
     return ATTOpcode(rawValue: packet[8])
   }
 
-  /// Returns whether a packet is a response to a packet from before the pause.
+  /// Returns whether a packet is a response to a packet before the pause.
   func isAnswer(_ record: borrowing PacketRecord) -> Bool {
     let packet = record.packet
     if record.direction == .controllerToHost, let opcode = opcode(record) {
@@ -314,8 +317,8 @@ private struct OpenAnswers {
     }
   }
 
-  /// Stops waiting for a response that a packet after the pause requests again, because it could be the
-  /// response to this packet.
+  /// Stops waiting for a response if a packet after the pause requests it again, because the response could
+  /// belong to the later packet.
   mutating func void(_ record: borrowing PacketRecord) {
     switch record.type {
     case .command: command = nil

@@ -1,12 +1,12 @@
 import BLEWire
 
-/// Corrects the order and the timestamps of an HCI log where the log proves that they are wrong.
+/// Corrects the order and the timestamps of an HCI log if the log proves that they are wrong.
 ///
-/// - Data of a link before the event that starts the link: controllers deliver the two over different
-///   endpoints. The event is moved first, with the time of the data.
-/// - A clock that was set during recording: timestamps continue from those before.
+/// - Data of a link may precede the event that starts the link, because controllers deliver data and events
+///   over different endpoints. The event is moved before the data, with the time of the data.
+/// - A clock may be set during recording. Timestamps then continue from the timestamps before the step.
 ///
-/// Air packets are passed on unchanged, because sniffers have their own clocks.
+/// Air packets are not changed, because sniffers have their own clocks.
 public struct LogTimeline {
   private var clock = LogClock()
   private var order = EarlyData()
@@ -14,14 +14,14 @@ public struct LogTimeline {
 
   public init() {}
 
-  /// Places at which the clock was set or may have been set; only the first of them.
+  /// The first places at which the clock was or may have been set.
   public var clockSteps: [LogClockStep] { clock.steps }
-  /// Number of steps, including those not listed.
+  /// Number of steps, including steps that are not listed.
   public var clockStepCount: Int { clock.count }
-  /// Number of records older than their neighbours; they get the timestamps of their neighbours.
+  /// Number of records that are older than their neighbours, and get the timestamps of their neighbours.
   public var disorderedRecords: Int { clock.disordered }
 
-  /// Handles the next record, and passes it to `body` now or with a later record.
+  /// Handles the next record, and passes the record to `body` during this call or a later call.
   public mutating func take(
     _ record: borrowing PacketRecord, _ body: (borrowing PacketRecord) -> Void
   ) {
@@ -64,11 +64,13 @@ struct LinkKey: Hashable {
 enum LinkMention {
   case started(LinkKey)
   case ended(LinkKey)
-  /// Data from the controller, and whether they start a frame.
+  /// Data from the controller, and whether the data start a frame.
   case received(LinkKey, isStart: Bool)
   /// Packets that are exchanged only for a known link.
   case known([LinkKey])
 
+  /// Determines the relation of a record to links.
+  ///
   /// - Returns: `nil` if the packet does not concern a link.
   init?(_ record: borrowing PacketRecord) {
     let packet = record.packet
@@ -111,7 +113,7 @@ struct EarlyData {
     256, "records of a log that wait for the start of a link", by: .file,
     whenFull: "they keep their order",
     counted: "`origin` of `log stats`")
-  /// Maximum time that data wait for the start of their link.
+  /// Maximum time for which data wait for the start of their link.
   private static let wait = TimeSpan(nanoseconds: 200_000_000)
   /// Maximum time after the end of a link in which its data may arrive.
   private static let late = TimeSpan(nanoseconds: 1_000_000_000)
@@ -120,7 +122,7 @@ struct EarlyData {
 
   private var links: Set<LinkKey> = []
   private var ended: [(link: LinkKey, time: ReceiveTime)] = []
-  /// The link whose data are at the start of `held`.
+  /// The link whose data come first in `held`.
   private var awaited: LinkKey?
   private var held: [StoredPacketRecord] = []
 
@@ -173,7 +175,8 @@ struct EarlyData {
   /// Handles the start of the link whose data were held, which is the last record.
   private mutating func begin(_ link: LinkKey, _ body: (borrowing PacketRecord) -> Void) {
     let (start, data) = (held[held.count - 1].header.time, held[0].header.time)
-    // Data between the end of a link and the start of the next one with its handle belong to the nearer one.
+    // Data between the end of a link and the start of the next link with the same handle belong to the nearer
+    // link.
     let end = ended.last { $0.link == link && data - $0.time <= Self.late }
     guard end.map({ start - data < data - $0.time }) ?? true else { return release(body) }
     var event = held.removeLast()
@@ -183,7 +186,8 @@ struct EarlyData {
     retake(body)
   }
 
-  /// Stops waiting: the link was up before the log starts, or has just ended.
+  /// Stops waiting for the start of the link, because the link was up before the log starts, or has just
+  /// ended.
   private mutating func release(_ body: (borrowing PacketRecord) -> Void) {
     if let awaited { add(awaited) }
     retake(body)

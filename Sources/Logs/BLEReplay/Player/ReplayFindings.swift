@@ -1,19 +1,20 @@
-/// A difference between our host and a log.
+/// A difference between ringtap's host and a log.
 public struct ReplayDifference: Hashable, Sendable {
   public enum Kind: String, CaseIterable, Sendable {
-    /// The recorded host sent it, but our host does not.
+    /// A packet that the recorded host sent, but ringtap's host does not.
     case missing
-    /// Our host sends it, but the log does not contain it.
+    /// A packet that ringtap's host sends, but the log does not contain.
     case unexpected
-    /// Both hosts send a packet for the same purpose, with different bytes.
+    /// A packet that both hosts send for the same purpose, with different bytes.
     case different
-    /// Our host waits for controller buffers where the recorded host did not.
+    /// A wait of ringtap's host for controller buffers at a place at which the recorded host did not wait.
     case heldBack
-    /// The log has no response to it.
+    /// A request or command without a response in the log.
     case unanswered
     /// A response to a request or command that is not in the log.
     case unasked
-    /// A packet from the controller or the peer breaks a rule: our host drops it or would close the channel.
+    /// A packet from the controller or the peer that violates a rule: ringtap's host drops the packet or
+    /// would close the channel.
     case refused
   }
 
@@ -42,18 +43,18 @@ public struct ReplayDifference: Hashable, Sendable {
 
 /// Result of a replay.
 public struct ReplayFindings: Hashable, Sendable {
-  /// Maximum number of examples kept of each kind; further differences are only counted.
+  /// Maximum number of examples of each kind. Further differences are only counted.
   public static let exampleLimit = 10
 
-  /// Packets of the log that were delivered or compared.
+  /// Number of packets of the log that were delivered or compared.
   public package(set) var played = 0
-  /// Packets of the recorded host that our host sent byte for byte.
+  /// Number of packets of the recorded host that ringtap's host sent with the same bytes.
   public package(set) var reproduced = 0
-  /// Packets that our host sent after the end of the log. They do not count as differences.
+  /// Number of packets that ringtap's host sent after the end of the log. They do not count as differences.
   public package(set) var afterEnd = 0
-  /// Packets of links other than LE, and of types that an LE host does not use.
+  /// Number of packets of links other than LE, and of types that an LE host does not use.
   public package(set) var notPlayed = 0
-  /// Advertising reports.
+  /// Number of advertising reports.
   public package(set) var reports = 0
   /// Number of differences by kind.
   public private(set) var counts: [ReplayDifference.Kind: Int] = [:]

@@ -5,6 +5,8 @@ package import BLEWire
 package typealias ReplayRole = HCIPacketRole
 
 extension HCIPacketRole {
+  /// Determines the role of a packet.
+  ///
   /// - Parameter octets: the packet with the H4 type byte first.
   package init(_ octets: [UInt8]) { self.init(octets.span) }
 
@@ -37,7 +39,7 @@ extension HCIPacketRole {
   }
 }
 
-/// Packet descriptions for people.
+/// Descriptions of packets for the user.
 enum ReplayWords {
   static func name(_ octets: [UInt8]) -> String {
     switch ReplayRole(octets) {
@@ -74,7 +76,7 @@ enum ReplayWords {
 }
 
 extension ReplayDifference: CustomStringConvertible {
-  /// One line for people, such as `packet 57: Write Request of 0x0010`.
+  /// One line for the user, such as `packet 57: Write Request of 0x0010`.
   public var description: String {
     let place = index.map { "packet \($0): " } ?? ""
     let name = (recorded ?? ours).map { ReplayWords.name($0) } ?? ""

@@ -1,14 +1,14 @@
 import BLEDissector
 import BLEWire
 
-/// A server's attributes as far as a log shows them: enough to respond to a client that sends other requests
-/// than the recorded client did.
+/// A server's attributes as known from a log. They are sufficient to respond to a client whose requests
+/// differ from those of the recorded client.
 ///
 /// An attribute that the recorded client did not discover does not exist. If the recorded client skipped
 /// discovery, because it had discovered the server earlier, attribute types are inferred from the format of
 /// the values.
 struct RecordedAttributes: Sendable {
-  /// 16-bit UUIDs in wire order. Core 5.4, Vol 3, Part G, 3.
+  /// The 16-bit UUID of a primary service in wire order. Core 5.4, Vol 3, Part G, 3.
   private static let primaryService: [UInt8] = [0x00, 0x28]
   private static let characteristic: [UInt8] = [0x03, 0x28]
   private static let clientConfiguration: [UInt8] = [0x02, 0x29]
@@ -25,7 +25,7 @@ struct RecordedAttributes: Sendable {
 
   // MARK: From the log
 
-  /// Learns from the packets that contain a request and its response.
+  /// Learns attributes from the packets that contain a request and its response.
   mutating func learn(_ request: ReplayPacket, _ response: ReplayPacket) {
     guard let asked = ReplayRole.attributePDU(request.octets),
       let answered = ReplayRole.attributePDU(response.octets)
@@ -33,7 +33,7 @@ struct RecordedAttributes: Sendable {
     learn(asked, answered)
   }
 
-  /// Learns from the PDUs of a request and its response.
+  /// Learns attributes from the PDUs of a request and its response.
   mutating func learn(_ request: [UInt8], _ response: [UInt8]) {
     guard let asked = request.first, response.first == asked &+ 1 else { return }
     switch ATTOpcode(rawValue: asked) {
@@ -93,8 +93,8 @@ struct RecordedAttributes: Sendable {
 
   // MARK: From values
 
-  /// Whether the log contains a characteristic declaration. If so, attributes that are not in the log do not
-  /// exist.
+  /// Whether the log contains a characteristic declaration. If the log contains one, attributes that are not
+  /// in the log do not exist.
   var hasDeclarations: Bool { attributes.values.contains { $0.type == Self.characteristic } }
 
   /// Adds values whose types are not in the log. Assumes the usual layout: the declaration right before the
@@ -130,16 +130,16 @@ struct RecordedAttributes: Sendable {
 
   // MARK: To a client
 
-  /// Returns the response that the server would have sent, as a PDU for the default ATT_MTU.
+  /// Returns the server's response to a request, as a PDU for the default ATT_MTU.
   ///
   /// - Returns: `nil` if the log does not have the information.
   func answer(_ request: [UInt8]) -> [UInt8]? {
     let octets = request.span
     guard let asked = request.first else { return nil }
     switch ATTOpcode(rawValue: asked) {
-    // The recorded client never exchanged MTUs, so the default stays.
+    // Without an MTU exchange in the log, the default MTU stays.
     case .exchangeMTURequest: return Self.refusal(asked, 0, .requestNotSupported)
-    // The recorded client did not write it. Servers accept a write of this descriptor.
+    // The recorded client did not write this descriptor. Servers accept a write of this descriptor.
     case .writeRequest where request.count == 5:
       let isConfiguration = attributes[octets.u16(at: 1)]?.type == Self.clientConfiguration
       return isConfiguration ? [ATTOpcode.writeResponse.rawValue] : nil
@@ -207,8 +207,8 @@ struct RecordedAttributes: Sendable {
     return header(byteCount) + list
   }
 
-  /// Returns the Error Response to a request that the log cannot answer. Discovery ends with what the log
-  /// contains. Reading a value that is not in the log fails with Unlikely Error.
+  /// Returns the Error Response to a request that the log cannot answer. Discovery ends after the attributes
+  /// in the log. Reading a value that is not in the log fails with Unlikely Error.
   ///
   /// - Returns: an Error Response, Core 5.4, Vol 3, Part F, 3.4.1.1; `nil` if the PDU is not a request.
   static func refusal(_ request: [UInt8]) -> [UInt8]? {

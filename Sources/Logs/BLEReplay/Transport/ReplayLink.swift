@@ -4,19 +4,21 @@ import BLEPacketLog
 import BLEStack
 package import BLEWire
 
-/// One link of a log as a conversation of its own: its start, the frames of the ATT channel, and its end.
+/// One link of a log as a separate conversation: its start, the frames of the ATT channel, and its end.
 package struct ReplayLink {
   let number: Int
   let peer: DeviceAddress?
   let handle: ConnectionHandle
-  /// Starts with LE Connection Complete. Each frame is whole in one packet.
+  /// The packets of the link, beginning with LE Connection Complete. Each frame is complete in one packet.
   let packets: [ReplayPacket]
   /// Number of frames that are incomplete in the log.
   let malformed: Int
   /// Attributes learned from the log's other links to the same peer, because a client sends fewer requests
-  /// when it reconnects. If those links show nothing, attributes inferred from the values.
+  /// when it reconnects. Without such attributes, the attributes are inferred from the values.
   let server: RecordedAttributes
 
+  /// Extracts a link from a log.
+  ///
   /// - Parameter number: link number from 1, as `log stats` counts them; `nil` for the first link that has
   ///   ATT PDUs.
   /// - Throws: if there is no such link, or it contains nothing to play.
@@ -93,8 +95,8 @@ package struct ReplayLink {
     return server
   }
 
-  /// Makes the start of a link that was up before the log starts. It has no timing, and the address is `.any`
-  /// if the log does not contain the peer's.
+  /// Makes the start of a link that was up before the log starts. The start has no timing, and its address is
+  /// `.any` if the log does not contain the peer's address.
   package static func start(
     _ handle: ConnectionHandle, peer: DeviceAddress?, at time: ReceiveTime, adapter: UInt16
   ) -> ReplayPacket {
@@ -126,7 +128,7 @@ private struct LinkFrames: ~Copyable {
   private mutating func takeEvent(_ packet: ReplayPacket) {
     guard packet.octets.count > 3 else { return }
     switch HCIEventCode(rawValue: packet.octets[1]) {
-    // A disconnection that the recorded host requested is played only when our host requests it too.
+    // A disconnection requested by the recorded host is played only when ringtap's host requests it too.
     case .disconnectionComplete:
       if packet.octets.last != HCIStatus.localHostTerminated.rawValue { packets.append(packet) }
     case .leMeta:
@@ -159,7 +161,8 @@ private struct LinkFrames: ~Copyable {
     for frame in frames { packets.append(whole(frame, packet)) }
   }
 
-  /// The boundary flag of a first fragment depends on the direction. Core 5.4, Vol 4, Part E, 5.4.2.
+  /// Makes a packet with a complete frame. The boundary flag of a first fragment depends on the direction.
+  /// Core 5.4, Vol 4, Part E, 5.4.2.
   private func whole(_ frame: [UInt8], _ packet: ReplayPacket) -> ReplayPacket {
     let boundary: ACLPacket.Boundary =
       packet.direction == .hostToController ? .firstNonFlushable : .firstFlushable

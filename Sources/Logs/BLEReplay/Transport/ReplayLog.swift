@@ -8,7 +8,7 @@ public struct ReplayPacket: Hashable, Sendable {
   public let index: Int
   public let time: ReceiveTime
   public let direction: HCIDirection
-  /// Adapter number: the `0` of `hci0`.
+  /// Number of the adapter, such as 0 for `hci0`.
   public let adapter: UInt16
   /// Packet with the H4 type byte first.
   public let octets: [UInt8]
@@ -35,17 +35,17 @@ extension ReplayPacket {
   }
 }
 
-/// The packets of a log, all in memory: a replay looks ahead.
+/// The packets of a log. All packets are in memory, because a replay looks ahead.
 public struct ReplayLog: Sendable {
   public private(set) var packets: [ReplayPacket] = []
   /// Connections with the indexes of their packets in `packets`, in order.
   public private(set) var connections: [(connection: LogConnection, positions: [Int])] = []
-  /// Packets that were truncated when the log was written; `drops` counts packets that its writer lost.
+  /// Number of packets that the log's writer truncated.
   public private(set) var cut = 0
   public private(set) var drops: UInt32 = 0
   /// Record numbers and adapters of packets that were cut before their link's handle.
   private(set) var linklessCuts: [(index: Int, adapter: UInt16)] = []
-  /// Reason why reading stopped before the end of the file.
+  /// The reason for which reading ended before the end of the file.
   public private(set) var problem: String?
 
   public init() {}
@@ -55,8 +55,9 @@ public struct ReplayLog: Sendable {
   /// - Parameters:
   ///   - path: `-` for standard input.
   ///   - keys: keys of encrypted links, for a log from the air.
-  ///   - progress: called regularly with the number of packets read so far.
-  /// - Throws: if the file is not a log. A log that ends early returns its good packets and sets `problem`.
+  ///   - progress: called regularly with the number of packets read until now.
+  /// - Throws: if the file is not a log. For a log that ends early, returns the valid packets and sets
+  ///   `problem`.
   public static func read(
     _ path: String, keys: [AirKey] = [], progress: (_ packets: Int) -> Void = { _ in }
   ) throws(HostError) -> ReplayLog {
@@ -96,7 +97,7 @@ public struct ReplayLog: Sendable {
   /// Returns the record numbers of truncated data packets.
   ///
   /// Packets of the same adapter that were cut before their link's handle may be data packets, too. They are
-  /// included if they are between the first packet and the last.
+  /// included if they are between the first and the last packet.
   ///
   /// - Parameter packets: packets of one adapter.
   func cuts(in packets: [ReplayPacket]) -> [Int] {
@@ -107,7 +108,7 @@ public struct ReplayLog: Sendable {
     return Set(packets.filter(\.isCutData).map(\.index)).union(between.map(\.index)).sorted()
   }
 
-  /// Assigns the packet that is added next to a connection.
+  /// Assigns the next packet to a connection.
   private mutating func note(_ connection: LogConnection) {
     let number = connection.number
     if number > connections.count { connections.append((connection, [])) }

@@ -3,26 +3,28 @@ import BLEPacketLog
 import BLEStack
 import BLEWire
 
-/// The part of a log that is played to our host, and the source of the replies to its commands.
+/// The part of a log that is played to ringtap's host, and the source of the replies to the host's commands.
 package struct ReplayPlan {
   let packets: [ReplayPacket]
-  /// Numbers of the records with data for the host that the log's writer truncated, in order. They are not in
-  /// `packets`.
+  /// Numbers of the records with data for the host that the log's writer truncated, in order. These records
+  /// are not in `packets`.
   let cuts: [Int]
   /// Attributes of servers that the log contains in addition to these packets.
   let servers: [ConnectionHandle: RecordedAttributes]
-  /// `nil` if the log contains the command replies.
+  /// The controller that answers commands; `nil` if the log contains the replies.
   let standIn: StandInController?
   /// Advertising reports for the stand-in.
   let reports: [ReplayPacket]
-  /// The device that the log is about, if a scan would not find it. Its address is `.any` if the log does not
-  /// contain it.
+  /// The device in the log, if a scan would not find the device. Its address is `.any` if the log does not
+  /// contain the address.
   let peer: DeviceAddress?
   let link: Int?
-  /// True if the log has advertisements and no link. `packets` are then the advertising reports, delivered
-  /// while the host scans.
+  /// Whether the log has advertisements and no link. If so, `packets` are advertising reports, which are
+  /// delivered while the host scans.
   let isScan: Bool
 
+  /// Plans the replay of a log.
+  ///
   /// - Throws: if the log has nothing to play.
   init(_ log: ReplayLog, link number: Int?) throws(HostError) {
     if number == nil, let session = Self.session(in: log) {
@@ -66,7 +68,7 @@ package struct ReplayPlan {
     link = chosen.number
   }
 
-  /// Returns the first session of our own host: from its Reset to the next one.
+  /// Returns the first session of ringtap's own host, from its Reset to the next Reset.
   static func session(in log: ReplayLog) -> [ReplayPacket]? {
     for adapter in Set(log.packets.map(\.adapter)).sorted() {
       let packets = log.packets.filter { $0.adapter == adapter }
@@ -81,8 +83,8 @@ package struct ReplayPlan {
     return nil
   }
 
-  /// Returns whether these are the start-up commands of our host, as far as the log goes but at least the
-  /// first two.
+  /// Returns whether the packets begin with the start-up commands of ringtap's host, at least the first two
+  /// commands.
   package static func beginsAsOurs(_ packets: ArraySlice<ReplayPacket>) -> Bool {
     var expected = HCIHost.startUpOpcodes[...]
     for packet in packets where packet.direction == .hostToController {
@@ -99,7 +101,7 @@ package struct ReplayPlan {
     }
   }
 
-  /// Returns the reports of the adapter that has the most; `nil` if the log has no reports.
+  /// Returns the reports of the adapter with the most reports; `nil` if the log has no reports.
   private static func scan(in log: ReplayLog) -> [ReplayPacket]? {
     let reports = Dictionary(grouping: log.packets.filter { isReport($0.octets) }, by: \.adapter)
     return reports.max { ($0.value.count, $1.key) < ($1.value.count, $0.key) }?.value

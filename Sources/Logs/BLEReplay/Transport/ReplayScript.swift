@@ -1,20 +1,20 @@
 import BLEStack
 import BLEWire
 
-/// The controller's side of a recorded conversation: when each of its packets is delivered, and what our host
-/// is expected to send.
+/// The controller's side of a recorded conversation: the order in which its packets are delivered, and the
+/// packets that ringtap's host is expected to send.
 ///
-/// A packet of the controller is delivered once our host has sent all packets that the recorded host sent
-/// before it, in any order. Each packet of our host is matched against those that are still expected. The
-/// replay therefore continues if our host omits a packet, adds one, or sends different bytes. A request that
-/// the log cannot answer gets an Error Response, as from a server that lacks the attribute.
+/// A packet of the controller is delivered when ringtap's host has sent all earlier packets of the recorded
+/// host, in any order. Each packet of ringtap's host is matched against the packets that are still expected.
+/// The replay therefore continues if ringtap's host omits a packet, adds a packet, or sends different bytes.
+/// A request that the log cannot answer gets an Error Response, as from a server that lacks the attribute.
 struct ReplayScript: Sendable {
-  /// Reaction to a packet that our host sent.
+  /// Reaction to a packet that ringtap's host sent.
   enum Outcome: Hashable, Sendable {
     case none
-    /// Deliver this response now; it is not in the log's order.
+    /// Deliver this response now, before its turn in the log.
     case answer(ReplayPacket)
-    /// The log has no reply to the command, and a controller of this type cannot be simulated.
+    /// The log has no reply to the command, and the reply cannot be simulated.
     case unanswered(String)
   }
 
@@ -23,12 +23,12 @@ struct ReplayScript: Sendable {
     var attribute: UInt16
   }
 
-  /// Maximum number of expected packets to search for one that our host sends.
+  /// Maximum number of expected packets that are searched for a packet of ringtap's host.
   static let lookAhead = 4096
 
   private let packets: [ReplayPacket]
   private let roles: [ReplayRole]
-  /// True for packets that our host sent, that were delivered, or that were skipped.
+  /// For each packet, whether it was sent by ringtap's host, delivered, or skipped.
   private var isDone: [Bool]
   /// Index of the response, by the index of the request or command.
   private var answers: [Int: Int] = [:]
@@ -36,21 +36,23 @@ struct ReplayScript: Sendable {
   private var unasked: Set<Int> = []
   /// Index of the last response to each request.
   private var known: [[UInt8]: Int] = [:]
-  /// Attributes that the recorded peer indicates. A write to one of them is a control point procedure and
-  /// gets the response to that procedure.
+  /// Attributes that the recorded peer indicates. A write to such an attribute is a control point procedure,
+  /// and gets the response to this procedure.
   private var controlPoints: Set<ATTPlace> = []
   /// Attributes of the servers known from the log, by link.
   private var servers: [ConnectionHandle: RecordedAttributes] = [:]
   /// Number of the peer's notifications and indications, in total and delivered.
   private var values = (count: 0, delivered: 0)
-  /// True while values are held back until our host subscribes. This is the case if the log has values before
-  /// the recorded host's first subscription, because it subscribed before the log starts.
+  /// Whether values are held back until ringtap's host subscribes. This is necessary if the recorded host
+  /// subscribed before the log starts.
   private(set) var awaitsSubscription = false
-  /// Index of the first packet that is not done.
+  /// Index of the first packet that is neither sent, delivered nor skipped.
   private var cursor = 0
   private(set) var findings = ReplayFindings()
 
-  /// - Parameter servers: attributes learned from packets other than these.
+  /// Prepares the replay of packets.
+  ///
+  /// - Parameter servers: attributes learned from other packets.
   init(_ packets: [ReplayPacket], servers: [ConnectionHandle: RecordedAttributes] = [:]) {
     self.packets = packets
     self.servers = servers
@@ -116,11 +118,11 @@ struct ReplayScript: Sendable {
 
   var isAtEnd: Bool { cursor == packets.count }
 
-  /// At most a tenth of the peer's values is still to come. What the recorded host did from here on was its
-  /// shutdown.
+  /// Whether at most a tenth of the peer's values remains. The remaining packets of the recorded host belong
+  /// to its shutdown.
   var isNearEnd: Bool { 10 * (values.count - values.delivered) <= values.count }
 
-  /// The controller's packet that is due next.
+  /// The controller's packet that is due next; `nil` if no packet is due.
   var next: ReplayPacket? {
     guard cursor < packets.count, packets[cursor].direction == .controllerToHost,
       !(awaitsSubscription && isValue(cursor))
@@ -134,7 +136,7 @@ struct ReplayScript: Sendable {
     return true
   }
 
-  /// The packet that our host has to send before the replay continues.
+  /// The packet that ringtap's host must send before the replay continues.
   var awaited: ReplayPacket? {
     guard cursor < packets.count, packets[cursor].direction == .hostToController else { return nil }
     return packets[cursor]
@@ -148,7 +150,7 @@ struct ReplayScript: Sendable {
     advance()
   }
 
-  /// Gives up waiting for `awaited`: skips it and the response to it.
+  /// Stops waiting for `awaited`: skips this packet and the response to it.
   mutating func skip(_ why: String? = nil) {
     skip(cursor, why)
     advance()
@@ -163,7 +165,7 @@ struct ReplayScript: Sendable {
     known[packets[index].octets] = answer
   }
 
-  /// Advances past packets that are done and past responses without a request.
+  /// Advances past packets that were sent, delivered or skipped, and past responses without a request.
   private mutating func advance() {
     while cursor < packets.count {
       if !isDone[cursor] {
@@ -177,10 +179,10 @@ struct ReplayScript: Sendable {
 
   // MARK: From our host
 
-  /// Delivers values although our host has not subscribed.
+  /// Delivers values although ringtap's host has not subscribed.
   mutating func ceaseToAwaitSubscription() { awaitsSubscription = false }
 
-  /// Handles a packet that our host sends.
+  /// Handles a packet that ringtap's host sends.
   mutating func take(_ octets: [UInt8]) -> Outcome {
     defer { advance() }
     if Self.isSubscription(octets) { awaitsSubscription = false }
@@ -208,7 +210,7 @@ struct ReplayScript: Sendable {
     }
     if let index = known[octets] { return .answer(packets[index]) }
     if let answer = answer(octets, role) { return .answer(answer) }
-    // Only commands get here: every ATT request has been answered above.
+    // Only commands remain, because every ATT request has been answered above.
     let name = ReplayWords.name(octets)
     return .unanswered(
       expected == nil
@@ -225,7 +227,7 @@ struct ReplayScript: Sendable {
     return packet(answer, role)
   }
 
-  /// Wraps an ATT PDU of the peer in an ACL packet on the link of a packet of our host.
+  /// Wraps an ATT PDU of the peer in an ACL packet, on the link to which a packet of ringtap's host belongs.
   private func packet(_ answer: [UInt8], _ role: ReplayRole) -> ReplayPacket? {
     guard case .att(let handle, _) = role, let last = packets.last else { return nil }
     let packet = [UInt8](encoding: 9 + answer.count) {
@@ -256,7 +258,7 @@ struct ReplayScript: Sendable {
     }
     skipWrites(like: octets, before: index)
     guard role.asks else {
-      // The recorded host sent a request here and got a response.
+      // The recorded host sent a request at this place and got a response.
       if let answer = answers[index], !isDone[answer] {
         findings.played += 1
         isDone[answer] = true
@@ -277,8 +279,8 @@ struct ReplayScript: Sendable {
     return .none
   }
 
-  /// Returns whether our host, being a different host than the recorded one, now writes what that host wrote
-  /// later. The peer's reaction then follows everything expected before.
+  /// Returns whether ringtap's host now writes a value that the recorded host, a different host, wrote later.
+  /// The peer's reaction then follows all earlier expected packets.
   private func goesOn(with index: Int, _ ours: [UInt8]) -> Bool {
     guard findings.counts[.unexpected] != nil, !Self.isSubscription(ours), let (_, value) = written(ours),
       let (_, recorded) = written(packets[index].octets)
@@ -292,8 +294,8 @@ struct ReplayScript: Sendable {
     }
   }
 
-  /// Returns whether the recorded host sent this request only after values that other requests of our host
-  /// have yet to trigger. Waiting for the request's turn would skip those values.
+  /// Returns whether the recorded host sent this request only after values that other requests of ringtap's
+  /// host must still trigger. Waiting for the request's turn would skip these values.
   private func isAhead(of handle: ConnectionHandle, _ end: Int) -> Bool {
     let open = (cursor..<end).first { index in
       guard !isDone[index], case .att(handle, let opcode) = roles[index] else { return false }
@@ -303,7 +305,8 @@ struct ReplayScript: Sendable {
     return (open..<end).contains { !isDone[$0] && isValue($0) }
   }
 
-  /// Only one request may be pending, so earlier ones will not be sent. Core 5.4, Vol 3, Part F, 3.3.2.
+  /// Skips earlier requests, which will not be sent because only one request may be pending. Core 5.4, Vol 3,
+  /// Part F, 3.3.2.
   private mutating func skipRequests(of handle: ConnectionHandle, before end: Int) {
     for index in cursor..<end where !isDone[index] {
       guard case .att(handle, let opcode) = roles[index], opcode.kind == .request else { continue }
@@ -311,7 +314,7 @@ struct ReplayScript: Sendable {
     }
   }
 
-  /// Earlier writes to the same attribute will not be sent.
+  /// Skips earlier writes to the same attribute, which will not be sent.
   private mutating func skipWrites(like octets: [UInt8], before end: Int) {
     guard let (place, _) = written(octets) else { return }
     for index in cursor..<end where !isDone[index] {
@@ -320,7 +323,7 @@ struct ReplayScript: Sendable {
     }
   }
 
-  /// Returns the first matching packet of the recorded host that our host has not sent yet.
+  /// Returns the first matching packet of the recorded host that ringtap's host has not sent yet.
   private func find(_ isMeant: (Int) -> Bool) -> Int? {
     var looked = 0
     for index in cursor..<packets.count {
@@ -332,9 +335,9 @@ struct ReplayScript: Sendable {
     return nil
   }
 
-  /// Finds the packet that serves the same purpose as one of our host, so that its response fits. For writes
-  /// to an attribute, prefers one with the same value, then one with the same first byte, which is the opcode
-  /// in control point procedures and ring commands.
+  /// Finds the recorded packet with the same purpose as a packet of ringtap's host, so that the recorded
+  /// response fits. For writes to an attribute, prefers a write of the same value, then a write with the same
+  /// first byte, which is the opcode in control point procedures and ring commands.
   private func findCounterpart(_ ours: [UInt8]) -> Int? {
     guard let (place, value) = written(ours) else {
       return find { Self.isCounterpart(packets[$0].octets, ours) }

@@ -5,22 +5,25 @@ import BLEStack
 public import BLEWire
 import Synchronization
 
-/// A packet log in place of a controller. Our host gets the packets that the recorded host got, with their
-/// timestamps, and the packets that it sends are compared with those of the recorded host.
+/// A packet log in place of a controller. ringtap's host receives the packets that the recorded host
+/// received, with their timestamps. The packets that ringtap's host sends are compared with the packets of
+/// the recorded host.
 ///
-/// A log that our own host recorded from Reset on is played as it is. Of any other log one link is played: a
-/// stand-in answers our host's commands, and the ATT channel comes from the log.
+/// If ringtap's own host recorded the log from its Reset, the whole log is played. Of any other log, one link
+/// is played: a stand-in answers commands, and the ATT channel comes from the log.
 public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sendable {
-  // No lock: only the event loop's thread uses these fields. State for other threads is in `shared`.
+  // These fields need no lock, because only the event loop's thread uses them. State for other threads is in
+  // `shared`.
 
-  /// Timeout for our host when the log waits for it or has ended.
+  /// Timeout for ringtap's host when the log waits for the host or has ended.
   static let patience = Duration.seconds(3)
-  /// The same after our host sent a request that the recorded host did not send there. It is shorter than the
+  /// Timeout after a request that the recorded host did not send at this place. It is shorter than the
   /// timeout of a caller that waits for a response.
   private static let strangersPatience = Duration.milliseconds(500)
-  /// The same after a previous timeout: the recorded host did something that our host does not do.
+  /// Timeout after a previous timeout, because the recorded host did something that ringtap's host does not
+  /// do.
   private static let shortPatience = Duration.milliseconds(100)
-  /// Pause of the replay while a queue is too full.
+  /// Pause of the replay if a queue is too full.
   private static let holdPause = Duration.milliseconds(1)
   /// Maximum number of packets between checks of the queues and of other sources in the loop.
   private static let batchLimit = 64
@@ -33,11 +36,11 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     var holds: [@Sendable () -> Bool] = []
   }
 
-  /// The device that the log is about; `nil` if the log contains a scan that finds it.
+  /// The device in the log; `nil` if the log contains a scan that finds the device.
   public let peer: DeviceAddress?
-  /// Number of the link that is played, from 1; `nil` for a whole conversation.
+  /// Number of the link that is played, from 1; `nil` if the whole log is played.
   public let link: Int?
-  /// Reason why reading the log stopped before the end of the file.
+  /// The reason for which reading ended before the end of the file.
   public let problem: String?
 
   private let loop: EventLoop
@@ -51,20 +54,23 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
   private var script: ReplayScript
   private var standIn: StandInController?
   private var pace: ReplayPace
-  /// True once the link is up, or if the log brings it up.
+  /// Whether the link is up, or the log itself creates the link.
   private var isPlaying: Bool
-  /// Replies of the stand-in, and responses that are not in the log's order.
+  /// Packets to deliver before the log continues: replies of the stand-in, and responses out of the log's
+  /// order.
   private var ready: [ReplayPacket] = []
   private var time: ReceiveTime
   private var isFailing = false
   private var isOverTold = false
   private var isSkipping = false
-  /// True if the last request of our host was answered out of the log's order.
+  /// Whether the last request of ringtap's host was answered out of the log's order.
   private var isStranger = false
   private var pauseEnd: MonotonicTime?
   private var lastActivity = MonotonicTime(nanoseconds: 0)
   private let shared = Mutex(Shared())
 
+  /// Opens a log for replay.
+  ///
   /// - Throws: `unsuitable` if the file is not a log or has nothing to play.
   public convenience init(_ source: ReplaySource, on loop: EventLoop) throws(HostError) {
     let keys = source.keys.compactMap { AirKey($0) }
@@ -98,8 +104,8 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
 
   public func hold(while body: @escaping @Sendable () -> Bool) { shared.withLock { $0.holds.append(body) } }
 
-  /// Calls `body` once, when the replay waits for something that our host does not do. A user would press
-  /// Ctrl-C here, as the user did when the log was recorded.
+  /// Calls `body` once, when the replay waits for a packet that ringtap's host does not send. At this place,
+  /// the user who recorded the log probably pressed Ctrl-C.
   public func whenOver(_ body: @escaping @Sendable () -> Void) { shared.withLock { $0.over = body } }
 
   public func open(_ client: TransportClient) throws(SystemError) {
@@ -160,7 +166,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     ready += events.map { ReplayPacket(time: time, .controllerToHost, $0) }
   }
 
-  /// Reported in the next turn of the event loop, because our host is inside a call now.
+  /// Reports a failure in the next turn of the event loop, because ringtap's host is inside a call now.
   private func fail(_ why: String) {
     guard !isFailing else { return }
     isFailing = true
@@ -221,7 +227,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     if count > 0 { client.settled() }
   }
 
-  /// Returns the packet that is due, if its time has come and the queues have room.
+  /// Returns the next packet if its time has come and the queues have room.
   private func take(_ now: MonotonicTime) -> ReplayPacket? {
     if !ready.isEmpty { return ready.removeFirst() }
     guard isPlaying, !isFailing, pauseEnd == nil, let next = script.next, pace.due(next.time, now: now) <= now
@@ -230,7 +236,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
       pauseEnd = now.advanced(by: Self.holdPause)
       return nil
     }
-    // Our host has to react to a disconnection, so it gets the full timeout again.
+    // A disconnection requires a reaction of ringtap's host, so restore the full timeout.
     if script.endsLink { isSkipping = false }
     script.deliver()
     countCuts(before: next.index)
@@ -238,7 +244,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     return next
   }
 
-  /// Handles a timeout: our host is silent and the replay cannot continue without it.
+  /// Handles a timeout: the replay waits for a packet, but ringtap's host is silent.
   private func idle(_ now: MonotonicTime) {
     lastActivity = now
     if isPlaying, script.awaitsSubscription {
@@ -266,7 +272,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     }
     script.skip("ringtap does not do this")
     publish()
-    // Skipping a request ends the replay only if nothing follows it.
+    // Skipping a request ends the replay only if no packet follows.
     if script.isAtEnd {
       fail("the log waits for packet \(awaited.index): \(ReplayWords.name(awaited.octets))")
     }
@@ -280,14 +286,14 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
   }
 }
 
-/// Schedules the packets of a log. Its clock starts with the first packet passed to `due`.
+/// Schedules the packets of a log. The clock starts with the first packet passed to `due`.
 public struct ReplayPace: Sendable {
   private let speed: ReplaySpeed
   private var start: (recorded: ReceiveTime, here: MonotonicTime)?
 
   public init(_ speed: ReplaySpeed) { self.speed = speed }
 
-  /// Returns when a packet is due.
+  /// Returns the time at which a packet is due.
   ///
   /// - Returns: the same time for the same packet on each call; the start of the clock if the packet is due
   ///   at once.

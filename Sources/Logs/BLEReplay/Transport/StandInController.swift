@@ -1,9 +1,10 @@
 import BLEStack
 package import BLEWire
 
-/// Answers our host's commands when the log contains a link but no commands.
+/// Answers the commands of ringtap's host if the log contains a link but no commands.
 ///
-/// It lets our host start up, reports the advertisers in the log, and creates the link that is played.
+/// The stand-in lets the host start up, reports the advertisers in the log, and creates the link that is
+/// played.
 package struct StandInController {
   /// Effect of a command.
   package enum Effect {
@@ -13,18 +14,19 @@ package struct StandInController {
     case scan([[UInt8]])
     /// Deliver these events, then play the link.
     case connect([[UInt8]])
-    /// The host connects to a peer that is not in the log.
+    /// Nothing to deliver, because the host connects to a peer that is not in the log.
     case stranger(DeviceAddress)
   }
 
   /// An address from the documentation range (RFC 7042, 2.1.2), because the log does not contain the
-  /// adapter's.
+  /// adapter's address.
   static let documentationAddress = DeviceAddress(bits: 0x0000_5E00_5301, type: .public)
 
   let peer: DeviceAddress?
   let handle: ConnectionHandle
   var address = Self.documentationAddress
-  /// Buffers for whole frames, in unlimited number.
+  /// Parameters of the controller's buffers: large enough for complete frames, and practically unlimited in
+  /// number.
   package var buffers: [UInt8] = [0xFF, 0xFF, 0xFF]
   private var isUp = true
 
@@ -38,8 +40,8 @@ package struct StandInController {
     switch opcode {
     case .leSetScanEnable where octets.count > 4 && octets[4] == 1: return .scan([Self.complete(opcode)])
     case .leCreateConnection:
-      // Interval and window, filter policy, address type and address of the peer. Core 5.4, Vol 4, Part E,
-      // 7.8.12.
+      // The parameters are interval and window, filter policy, address type and address of the peer. Core
+      // 5.4, Vol 4, Part E, 7.8.12.
       if octets.count >= 16, octets[8] == 0, let peer {
         let wanted = octets.span.address(at: 10, type: octets[9] & 1 == 0 ? .public : .random)
         guard wanted.bits == peer.bits else { return .stranger(wanted) }
@@ -63,9 +65,9 @@ package struct StandInController {
       .leCreateConnectionCancel, .leClearFilterAcceptList, .leAddDeviceToFilterAcceptList:
       []
     case .readLocalVersion: [UInt8](repeating: 0, count: 8)
-    // No commands are supported, so the host uses the legacy ones.
+    // No command is supported, so the host uses the legacy commands.
     case .readLocalSupportedCommands: [UInt8](repeating: 0, count: 64)
-    // LE supported, BR/EDR not. Core 5.4, Vol 2, Part C, 3.3.
+    // The controller supports LE, but not BR/EDR. Core 5.4, Vol 2, Part C, 3.3.
     case .readLocalSupportedFeatures: [0, 0, 0, 0, 0x60, 0, 0, 0]
     case .readBDADDR: (0..<6).map { address.octet($0) }
     case .leReadLocalSupportedFeatures: [UInt8](repeating: 0, count: 8)
@@ -82,7 +84,8 @@ package struct StandInController {
     ]
   }
 
-  /// Events that any controller sends when a host shuts down a scan or a link; `nil` for any other command.
+  /// Returns the events that any controller sends when a host ends a scan or a link; `nil` for any other
+  /// command.
   static func farewell(_ octets: [UInt8]) -> [[UInt8]]? {
     guard case .command(let opcode) = ReplayRole(octets) else { return nil }
     switch opcode {

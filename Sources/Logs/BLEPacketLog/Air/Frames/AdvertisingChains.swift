@@ -3,11 +3,11 @@ import BLEWire
 /// Joins the packets of extended advertising: ADV_EXT_IND, the AUX_ADV_IND that it points to, and subsequent
 /// AUX_CHAIN_INDs.
 ///
-/// A single packet is often incomplete: the address may be only in the first, and the data are in the others.
-/// Each packet identifies its set and data (ADI), and the channel, time and PHY of the next packet (AuxPtr).
-/// Core 5.4, Vol 6, Part B, 2.3.4 and 4.4.2.
+/// A single packet is often incomplete: the address may be only in the first packet, and the data in later
+/// packets. Each packet identifies its set and data (ADI), and has the channel, time and PHY of the next
+/// packet (AuxPtr). Core 5.4, Vol 6, Part B, 2.3.4 and 4.4.2.
 struct AdvertisingChains {
-  /// Maximum number of announced packets to wait for.
+  /// Maximum number of announced packets for which to wait.
   static let limit = Limit(
     64, "pending packets of extended advertising in an air log", by: .file,
     whenFull: "the oldest is dropped",
@@ -17,14 +17,15 @@ struct AdvertisingChains {
     64, "periodic trains of an air log", by: .file, whenFull: "the oldest is dropped",
     counted: "as a connection of unknown devices")
 
-  /// Tolerance of a time in nanoseconds, plus the packet's duration: sniffers report the time of its start
-  /// or of its end.
+  /// Tolerance of a time in nanoseconds, to which the packet's duration is added: some sniffers report the
+  /// start of a packet, others its end.
   private static let precision: Int64 = 1_000_000
   /// Delay after which a packet is given up; the longest packet takes 17 ms.
   private static let tolerance = TimeSpan(nanoseconds: 20_000_000)
-  /// Maximum difference between two packets that announce the same one.
+  /// Maximum difference between the times in two announcements of the same packet.
   private static let agreement = TimeSpan(nanoseconds: 3_000_000)
-  /// A scan response follows 150 µs after the end of its request.
+  /// Maximum time from a scan request to its response. A response follows 150 µs after the end of its
+  /// request.
   private static let responseTime = TimeSpan(nanoseconds: 3_000_000)
 
   /// A packet that was announced.
@@ -32,13 +33,14 @@ struct AdvertisingChains {
     var report: ExtendedReport
     var channel: UInt8
     var phy: LEPHY?
-    /// Time of the packet that announced it, and its own latest start.
+    /// Time of the packet that announced this packet.
     var announced: ReceiveTime
+    /// Latest start of the packet.
     var time: ReceiveTime
-    /// True if parts of the advertisement were already reported.
+    /// Whether parts of the advertisement were already reported.
     var isContinuation: Bool
 
-    /// Error in nanoseconds: that of the clocks, and of the units in which the time is announced.
+    /// Maximum error of the time in nanoseconds, caused by the clocks and the units of the announcement.
     var uncertainty: Int64 { (time - announced).nanoseconds / 1_000 + 300_000 }
     var deadline: ReceiveTime { time + AdvertisingChains.tolerance }
   }
@@ -67,7 +69,7 @@ struct AdvertisingChains {
 
   /// Number of advertisements that still wait for a packet.
   var waiting: Int { expected.count }
-  /// The earliest time at which one of them is given up.
+  /// The earliest time at which a waiting advertisement is given up.
   private(set) var deadline: ReceiveTime?
 
   /// Returns the CRC initialization value of a periodic train.
@@ -83,8 +85,7 @@ struct AdvertisingChains {
 
   /// Gives up packets that were due before `time`.
   ///
-  /// - Parameter body: gets advertisements that were partly reported, so that they can be reported as
-  ///   truncated.
+  /// - Parameter body: receives partly reported advertisements, to report them as truncated.
   mutating func giveUp(
     before time: ReceiveTime?, _ body: (_ report: ExtendedReport, _ deadline: ReceiveTime) -> Void
   ) {
@@ -107,8 +108,8 @@ struct AdvertisingChains {
   ///
   /// - Parameters:
   ///   - byteCount: size of the PDU in bytes.
-  ///   - given: gets an advertisement that is given up, as in `giveUp`.
-  ///   - body: gets the report of the packet, its data, and whether more follows.
+  ///   - given: receives an advertisement that is given up, as in `giveUp`.
+  ///   - body: receives the report of the packet, the packet's data, and whether more data follows.
   /// - Returns: the role of the packet.
   mutating func take(
     _ pdu: ExtendedPDU, _ packet: AirPacket, byteCount: Int, at time: ReceiveTime,
@@ -140,8 +141,7 @@ struct AdvertisingChains {
       return former.isContinuation ? .continuation : .advertisement
     }
     guard let advertiser = pdu.advertiser else {
-      // Counted once per advertisement: at its last packet, unless it is counted when another one is given
-      // up.
+      // An advertisement is counted once: at its last packet, or when a waiting packet is given up.
       let isCounted = pdu.pointer != nil || expected.contains { $0.report.identifier == pdu.identifier }
       if !isCounted { incomplete += 1 }
       return .stray
@@ -172,8 +172,8 @@ struct AdvertisingChains {
       return .advertisement
     }
     let start = time + pointer.offset + pointer.unit
-    // A set announces the same packet on each advertising channel. A later event replaces what is left of the
-    // previous one.
+    // A set announces the same packet on each advertising channel. A later event replaces waiting packets of
+    // the previous event.
     while let place = expected.firstIndex(where: { isSameSet($0.report, report) }) {
       let former = expected[place]
       guard
@@ -206,7 +206,7 @@ struct AdvertisingChains {
         time: time + pointer.offset + pointer.unit, isContinuation: isContinuation))
   }
 
-  /// Reports a packet, and waits for the one that it points to.
+  /// Reports a packet, and waits for the packet to which it points.
   private mutating func proceed(
     _ report: ExtendedReport, _ pdu: ExtendedPDU, _ packet: AirPacket, at time: ReceiveTime,
     isContinuation: Bool,
@@ -220,7 +220,8 @@ struct AdvertisingChains {
     }
   }
 
-  /// Returns the index of the announced packet that matches: same set and data, same channel, nearest time.
+  /// Returns the index of the announced packet with the same set and data, the same channel, and the nearest
+  /// time.
   private func place(
     of pdu: ExtendedPDU, _ packet: AirPacket, _ byteCount: Int, at time: ReceiveTime
   ) -> Int? {
@@ -261,7 +262,8 @@ struct AdvertisingChains {
 }
 
 extension AirPDU {
-  /// Returns the PDU name for a role in extended advertising, or `type` if the role adds nothing.
+  /// Returns the PDU type for a role in extended advertising, or `type` if the role does not determine a
+  /// type.
   static func extended(_ role: AdvertisingChains.Role, _ type: AirPDU) -> AirPDU {
     switch role {
     case .continuation: .chain

@@ -1,6 +1,6 @@
 import BLEWire
 
-/// Fields of an advertising PDU with an extended header: ADV_EXT_IND and the PDUs that it points to. Core
+/// Fields of an advertising PDU with an extended header: ADV_EXT_IND and the PDUs to which it points. Core
 /// 5.4, Vol 6, Part B, 2.3.4.
 struct ExtendedPDU {
   /// Pointer to the next packet. Core 5.4, Vol 6, Part B, 2.3.4.5.
@@ -10,9 +10,11 @@ struct ExtendedPDU {
     let offset: TimeSpan
     /// Maximum time by which the next packet may start later.
     let unit: TimeSpan
-    /// `nil` for a reserved value.
+    /// PHY of the next packet; `nil` for a reserved value.
     let phy: LEPHY?
 
+    /// Reads the field.
+    ///
     /// - Parameter octets: the three bytes of the field.
     init(_ octets: Span<UInt8>) {
       let bits = octets.u24(at: 0)
@@ -36,8 +38,10 @@ struct ExtendedPDU {
   /// Range of the advertising data within the PDU.
   let data: Range<Int>
 
-  /// - Parameter pdu: header and payload. The result is `nil` if the PDU has another type or its fields do
-  ///   not fit.
+  /// Parses a PDU.
+  ///
+  /// - Parameter pdu: header and payload. The result is `nil` if the PDU has another type, or is shorter than
+  ///   its fields.
   init?(_ pdu: Span<UInt8>) {
     guard pdu[0] & 0x0F == 0x07, pdu.count >= 3 else { return nil }
     mode = pdu[2] >> 6
@@ -65,7 +69,7 @@ struct ExtendedPDU {
 
 /// One LE Extended Advertising Report. Core 5.4, Vol 4, Part E, 7.7.65.13.
 struct ExtendedReport {
-  /// Data status, in its bits of the event type.
+  /// Data status, as in the bits of the event type.
   enum Status: UInt16 {
     case complete = 0x00
     case more = 0x20
@@ -77,13 +81,15 @@ struct ExtendedReport {
 
   var mode: UInt8
   var isScanResponse = false
-  /// `nil` for an anonymous advertiser.
+  /// Address of the advertiser; `nil` for an anonymous advertiser.
   var advertiser: DeviceAddress?
   var target: DeviceAddress?
   var identifier: UInt16?
   var power: UInt8?
   var primaryPHY: UInt8
 
+  /// Encodes the report as an event.
+  ///
   /// - Parameter packet: the last packet of the report.
   func encode(
     _ data: Span<UInt8>, _ status: Status, _ packet: AirPacket, into output: inout OutputSpan<UInt8>
@@ -125,9 +131,11 @@ struct ConnectIndication: Hashable {
   /// Window offset in units of 1.25 ms.
   let windowOffset: UInt16
   let parameters: LinkParameters
-  /// One bit for each of the channels 0 … 36.
+  /// Channel map: one bit for each of the channels 0 … 36.
   let channelMap: UInt64
 
+  /// Parses a PDU; `nil` if the PDU is no such request.
+  ///
   /// - Parameter pdu: header and payload.
   init?(_ pdu: Span<UInt8>) {
     guard pdu.count >= 2 + Self.byteCount else { return nil }
@@ -144,7 +152,7 @@ struct ConnectIndication: Hashable {
 }
 
 extension Span where Element == UInt8 {
-  /// Reads a channel map: five bytes, of which 37 bits are used.
+  /// Reads a channel map, which uses 37 bits of five bytes.
   func channelMap(at offset: Int) -> UInt64 {
     (UInt64(u32(at: offset)) | UInt64(self[offset + 4]) << 32) & AirConnection.allChannels
   }
@@ -155,6 +163,8 @@ struct LegacyReport {
   private let type: UInt8
   private let data: Range<Int>
 
+  /// Parses a PDU.
+  ///
   /// - Parameter pdu: header and payload. The result is `nil` if the PDU has another type or an invalid
   ///   length.
   init?(_ pdu: Span<UInt8>) {

@@ -4,23 +4,25 @@ import BLEWire
 struct AirFrame: ~Escapable {
   /// Metadata from the file, and the access address.
   private(set) var packet: AirPacket
-  /// Whether it is an advertising packet, on any channel.
+  /// Whether the packet is an advertising packet, on any channel.
   private(set) var isAdvertising: Bool
-  /// Whether the sniffer decrypted the packet, or failed to.
+  /// Result of the sniffer's own decryption.
   var sniffed = AirPacket.Protection.clear
   /// Header and payload of the PDU, without access address and CRC.
   let pdu: Span<UInt8>
-  /// Size of the header: two bytes, or three if it describes a constant tone extension.
+  /// Size of the header: two bytes, or three bytes if the header describes a constant tone extension.
   let headerByteCount: Int
-  /// `nil` if the file does not include it.
+  /// The received CRC; `nil` if the file does not include the CRC.
   let sentCRC: UInt32?
 
   static let advertisingAccessAddress: UInt32 = 0x8E89_BED6
 
   var payload: Span<UInt8> { @_lifetime(copy self) get { pdu.extracting(headerByteCount...) } }
 
-  /// - Throws: `truncated` or `invalidValue`, with an offset in the frame, if it is not an air packet or is
-  ///   shorter than its header claims.
+  /// Parses a frame of a sniffer log.
+  ///
+  /// - Throws: `truncated` or `invalidValue`, with an offset in the frame, if the frame is not an air packet
+  ///   or is shorter than its header claims.
   @_lifetime(copy octets)
   init(_ linkType: AirLinkType, _ octets: Span<UInt8>) throws(WireError) {
     var pseudo = PseudoHeader(linkType)
@@ -54,7 +56,7 @@ struct PseudoHeader {
   private(set) var byteCount = 0
   private(set) var isAuxiliary = false
   private(set) var sniffed = AirPacket.Protection.clear
-  /// Whether `packet.phy` is known: a packet of the coded PHY has one more byte.
+  /// Whether `packet.phy` is known. A packet of the coded PHY has one more byte than other packets.
   private(set) var tellsPHY = false
 
   init(_ linkType: AirLinkType) { packet = AirPacket(linkType) }
@@ -123,7 +125,7 @@ struct PseudoHeader {
     if isData {
       packet.direction = flags & 0x02 != 0 ? .fromCentral : .fromPeripheral
       packet.eventCounter = octets.u16(at: 11)
-      // The sniffer follows encryption even without a key; the check then fails.
+      // The sniffer reports encryption even without a key. Without a key, the integrity check fails.
       if flags & 0x0C == 0x0C { sniffed = .decrypted }
     } else {
       isAuxiliary = true
@@ -133,8 +135,8 @@ struct PseudoHeader {
     if version > 0 { readPHY(flags >> 4 & 0b111) }
   }
 
-  /// Reads fields of type and length, followed by a packet of the link type in the header. Ubertooth's fields
-  /// contain frequency and power.
+  /// Reads a list of fields with type and length, and the following packet, whose link type is in the header.
+  /// Ubertooth's fields contain frequency and power.
   ///
   /// CACE PPI 1.0.10, 3; field type 30006 of `ppi.h` of libbtbb.
   private mutating func readPerPacketInformation(_ octets: Span<UInt8>) throws(WireError) {
@@ -177,6 +179,8 @@ enum AirCRC {
   /// CRC initialization value of advertising.
   static let advertising: UInt32 = 0x55_5555
 
+  /// Returns the CRC of a PDU.
+  ///
   /// - Parameters:
   ///   - pdu: header and payload.
   ///   - start: 24-bit initialization value, as in a connection's first packet.

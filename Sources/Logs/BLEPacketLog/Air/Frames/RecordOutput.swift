@@ -1,12 +1,12 @@
 import BLEWire
 
-/// Passes on the records of an air packet, one after the other.
+/// Passes the records of an air packet to the reader's closure, one after the other.
 struct RecordOutput {
   /// Header of the frame that is being translated.
   var header = PacketRecordHeader()
   private var octets: [UInt8] = []
 
-  /// Passes on a record without type: a PDU that no HCI packet expresses, or a malformed frame.
+  /// Passes a record without type to `body`: a PDU that no HCI packet expresses, or a malformed frame.
   func note(_ pdu: Span<UInt8>, _ packet: AirPacket, _ body: (borrowing PacketRecord) -> Void) {
     var header = header
     header.air = packet
@@ -14,7 +14,7 @@ struct RecordOutput {
     body(PacketRecord(header, packet: pdu))
   }
 
-  /// Passes on a record without type for a decrypted payload, with a header of two bytes.
+  /// Passes a record without type to `body`, for a decrypted payload with a header of two bytes.
   mutating func note(
     _ first: UInt8, _ payload: Span<UInt8>, _ packet: AirPacket, _ body: (borrowing PacketRecord) -> Void
   ) {
@@ -27,9 +27,9 @@ struct RecordOutput {
     lend(header, body)
   }
 
-  /// Passes on an event of the central's controller.
+  /// Passes an event of the central's controller to `body`.
   ///
-  /// - Parameter packet: the packet that the event fully expresses, if there is one.
+  /// - Parameter packet: the packet that the event fully expresses, if any.
   mutating func event(
     _ packet: AirPacket?, _ body: (borrowing PacketRecord) -> Void,
     _ encode: (inout OutputSpan<UInt8>) -> Void
@@ -44,7 +44,7 @@ struct RecordOutput {
     lend(header, body)
   }
 
-  /// Passes on a fragment of a frame.
+  /// Passes a fragment of a frame to `body`.
   mutating func data(
     _ handle: ConnectionHandle, _ payload: Span<UInt8>, isStart: Bool, _ packet: AirPacket,
     _ body: (borrowing PacketRecord) -> Void
@@ -70,7 +70,7 @@ struct RecordOutput {
   }
 }
 
-/// Events that the host of a central gets for a link. The caller fills in the length.
+/// Events that the host of a central receives for a link. The caller fills in the length.
 enum HCIEvents {
   private static func start(_ subevent: LESubevent, _ output: inout OutputSpan<UInt8>) {
     start(.leMeta, &output)
@@ -108,7 +108,8 @@ enum HCIEvents {
     output.append(u16: parameters.supervisionTimeout)
   }
 
-  /// Zero bits mean that the PHY does not change. The current PHY is not tracked here, so LE 1M is reported.
+  /// Makes an LE PHY Update Complete event. Zero bits mean that the PHY does not change; the event then has
+  /// LE 1M, because the current PHY is unknown.
   static func phyUpdateComplete(
     _ handle: ConnectionHandle, _ phys: LinkProcedures.PHYs, into output: inout OutputSpan<UInt8>
   ) {
@@ -134,7 +135,7 @@ enum HCIEvents {
     output.append(u16: receiveTime)
   }
 
-  /// Core 5.4, Vol 4, Part E, 7.7.8.
+  /// Makes an Encryption Change event. Core 5.4, Vol 4, Part E, 7.7.8.
   static func encryptionChange(_ handle: ConnectionHandle, into output: inout OutputSpan<UInt8>) {
     start(HCIEventCode(rawValue: 0x08), &output)
     output.append(0)

@@ -31,7 +31,7 @@ struct AirKeyring {
     256, "keys learnt from an air log", by: .file, whenFull: "the oldest is dropped",
     counted: "`keysForgotten` of `log stats`")
 
-  /// Identifies a key in LL_ENC_REQ.
+  /// Identifier of a key in LL_ENC_REQ.
   private struct Name: Hashable {
     var random: UInt64
     var diversifier: UInt16
@@ -47,7 +47,7 @@ struct AirKeyring {
   /// Whether the user passed a key.
   var isGiven: Bool { !given.isEmpty }
 
-  /// Temporary keys to try in addition to those of a passkey.
+  /// Temporary keys to try in addition to passkeys.
   var temporaryKeys: [UInt128] { given }
 
   mutating func learn(_ key: UInt128, random: UInt64, diversifier: UInt16) {
@@ -61,7 +61,7 @@ struct AirKeyring {
     learntCount += 1
   }
 
-  /// Returns the keys to try for a link, the likeliest first.
+  /// Returns the keys to try for a link, the likeliest key first.
   ///
   /// - Parameter shortTerm: short-term key of a pairing on the link.
   func candidates(for start: EncryptionStart, shortTerm: UInt128?) -> [UInt128] {
@@ -78,6 +78,8 @@ struct AirCipher {
   private let cipher: AES128
   private let vector: UInt64
 
+  /// Creates a cipher from a session key.
+  ///
   /// - Parameters:
   ///   - key: session key, most significant byte first.
   ///   - vector: IV, as a number whose least significant byte is sent first.
@@ -98,7 +100,7 @@ struct AirCipher {
   ///   - header: first byte of the PDU.
   ///   - counter: packet counter of the direction.
   ///   - isFromCentral: direction of the packet.
-  ///   - output: gets the decrypted payload if the check is valid.
+  ///   - output: receives the decrypted payload if the check is valid.
   /// - Returns: whether the check is valid.
   func decrypt(
     _ payload: Span<UInt8>, header: UInt8, counter: UInt64, isFromCentral: Bool, into output: inout [UInt8]
@@ -108,7 +110,7 @@ struct AirCipher {
     output.removeAll(keepingCapacity: true)
     let nonce = nonce(counter, isFromCentral: isFromCentral)
     var code = cipher.encrypt(0x49 << 120 | nonce << 16 | UInt128(byteCount))
-    // Sequence numbers and More Data are excluded, because they change in a retransmission.
+    // Sequence numbers and More Data are masked, because they change in a retransmission.
     code = cipher.encrypt(code ^ (0x0001 << 112 | UInt128(header & 0xE3) << 104))
     var start = 0
     var index: UInt128 = 1
@@ -130,8 +132,8 @@ struct AirCipher {
     return check.byteSwapped == payload.u32(at: byteCount)
   }
 
-  /// Makes the nonce: 39-bit counter and direction, then the vector, each least significant byte first; 13
-  /// bytes.
+  /// Makes the nonce of 13 bytes: a 39-bit counter with the direction, then the vector, each with the least
+  /// significant byte first.
   private func nonce(_ counter: UInt64, isFromCentral: Bool) -> UInt128 {
     let first = counter & 0x7F_FFFF_FFFF | (isFromCentral ? 1 << 39 : 0)
     return UInt128(first.byteSwapped >> 24) << 64 | UInt128(vector.byteSwapped)
@@ -148,6 +150,8 @@ struct EncryptionStart: Hashable {
   private var peripheralVector: UInt32 = 0
   private(set) var isAnswered = false
 
+  /// Reads a request; `nil` if its length is wrong.
+  ///
   /// - Parameter request: LL_ENC_REQ, starting with its opcode.
   init?(request: Span<UInt8>) {
     guard request.count == 23 else { return nil }
@@ -157,6 +161,8 @@ struct EncryptionStart: Hashable {
     centralVector = request.u32(at: 19)
   }
 
+  /// Adds the values of the response.
+  ///
   /// - Parameter response: LL_ENC_RSP, starting with its opcode.
   mutating func take(response: Span<UInt8>) {
     guard response.count == 13 else { return }

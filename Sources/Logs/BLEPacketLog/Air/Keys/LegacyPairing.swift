@@ -1,16 +1,16 @@
 import BLEStack
 import BLEWire
 
-/// Follows a pairing, and finds the short-term key if it is a legacy pairing.
+/// Follows a pairing, and finds the short-term key of a legacy pairing.
 ///
 /// The confirm value shows whether a temporary key is correct, and there are only a million passkeys. Core
 /// 5.4, Vol 3, Part H, 2.3.5.
 struct LegacyPairing {
   /// Result of the pairing.
   enum Outcome: Hashable {
-    /// No pairing, or the pairing has not ended.
+    /// There was no pairing, or the pairing has not ended.
     case none
-    /// LE Secure Connections: the key is never sent, so it cannot be derived from a capture.
+    /// The pairing used LE Secure Connections, whose key cannot be derived from a capture.
     case secureConnections
     /// The temporary key is not among the keys that were tried.
     case unknownTemporaryKey
@@ -34,7 +34,7 @@ struct LegacyPairing {
   ///   - pdu: the PDU, starting with its code.
   ///   - isFromCentral: whether the central sent it.
   ///   - link: addresses of both sides; `nil` if the log does not contain the start of the connection.
-  ///   - keyring: learns the keys that are distributed.
+  ///   - keyring: receives the keys that the devices distribute.
   ///   - searches: number of passkey searches that are still allowed.
   mutating func take(
     _ pdu: Span<UInt8>, isFromCentral: Bool, link: (central: DeviceAddress, peripheral: DeviceAddress)?,
@@ -102,8 +102,8 @@ struct LegacyPairing {
       outcome = .unknownTemporaryKey
       return
     }
-    // The smaller of both maximum key sizes: the most significant bytes become 0. Core 5.4, Vol 3, Part H,
-    // 2.3.4.
+    // The key has the smaller of both maximum key sizes; its most significant bytes become 0. Core 5.4, Vol
+    // 3, Part H, 2.3.4.
     let byteCount = min(max(min(request >> 32 & 0xFF, response >> 32 & 0xFF), 7), 16)
     let mask = byteCount == 16 ? UInt128.max : (1 << UInt128(8 * byteCount)) - 1
     shortTermKey = SecurityToolbox.s1(found, theirs, mine) & mask

@@ -2,7 +2,7 @@ import BLEWire
 
 /// Encryption state of a followed connection. Core 5.4, Vol 6, Part B, 5.1.3.
 struct LinkEncryption {
-  /// Maximum number of counters to try for a packet after missed ones.
+  /// Maximum number of packet counters to try after missed packets.
   static let window = Limit(
     1_024, "consecutive encrypted packets that an air log may miss on a link", by: .file,
     whenFull: "later packets stay encrypted", counted: "`encrypted` of `log stats`")
@@ -10,16 +10,17 @@ struct LinkEncryption {
   static let trials = Limit(
     4, "packets of a link on which all keys are tried", by: .file, whenFull: "the link stays encrypted",
     counted: "`encryption` of `log stats`")
-  /// After this many failures only a short window is tried, because the packets are likely encrypted with
-  /// another key.
+  /// Number of failures after which only few counters are tried, because the packets are probably encrypted
+  /// with another key.
   private static let enoughFailures = 16
   private static let shortWindow: UInt64 = 16
-  /// Counters to try for the first packets, which may be missed; each costs an attempt with each key.
+  /// Number of counters to try for the first packets, because packets may have been missed. Each counter
+  /// costs an attempt with each key.
   private static let keyWindow: UInt64 = 32
 
   var start: EncryptionStart?
   var isOn = false
-  /// True once the translated log contains the encryption change.
+  /// Whether the translated log contains the encryption change.
   var isTold = false
   var wasOn = false
   var cipher: AirCipher?
@@ -27,9 +28,10 @@ struct LinkEncryption {
   private var keyTrials = 0
   private var hadKeys = false
   var isBySniffer = false
-  /// Form in which the program that decrypted the packets left their checks; `nil` until a packet shows it.
+  /// The place of the integrity checks in packets that another program decrypted; `nil` until a packet shows
+  /// it.
   var openForm: OpenForm?
-  /// True if packets are encrypted although no start of encryption was seen.
+  /// Whether packets are encrypted although the log does not contain the start of encryption.
   var isStartNotSeen = false
 
   enum OpenForm: Hashable { case withoutCheck, withCheck }
@@ -37,7 +39,7 @@ struct LinkEncryption {
   /// Whether packets of the link may be unreadable.
   var isClosed: Bool { isStartNotSeen || wasOn && cipher == nil && !isBySniffer }
 
-  /// Handles LL_ENC_REQ, which starts encryption anew.
+  /// Handles LL_ENC_REQ, which starts or restarts encryption.
   mutating func begin(_ start: EncryptionStart) {
     let openForm = openForm
     self = LinkEncryption(start: start, isTold: isTold, wasOn: wasOn)
@@ -104,11 +106,11 @@ struct LinkEncryption {
 
 /// State of a packet's payload: plaintext, decrypted, or encrypted.
 enum Opening: Hashable {
-  /// Never encrypted.
+  /// The payload was never encrypted.
   case clear
-  /// Decrypted by the program that wrote the file, with this many bytes before the check.
+  /// The program that wrote the file decrypted the payload, which has this many bytes before the check.
   case open(byteCount: Int)
-  /// Decrypted here, with this packet counter.
+  /// This program decrypted the payload, with this packet counter.
   case deciphered(counter: UInt64)
   case encrypted
 }
@@ -119,7 +121,7 @@ extension AirConnection {
   /// - Parameters:
   ///   - isOpen: the file marks the packet as decrypted.
   ///   - isTold: the file contains the direction.
-  ///   - output: gets the decrypted payload.
+  ///   - output: receives the decrypted payload.
   /// - Returns: whether `output` was set.
   func open(
     _ header: UInt8, _ payload: Span<UInt8>, _ packet: inout AirPacket, isOpen: Bool, isTold: Bool,
@@ -152,7 +154,7 @@ extension AirConnection {
     return true
   }
 
-  /// Does the same for a retransmission, which has the same packet counter as the original.
+  /// Decrypts a retransmission, which has the same packet counter as the original.
   private func repeated(
     _ former: Opening, _ header: UInt8, _ payload: Span<UInt8>, _ packet: AirPacket, _ isOpen: Bool,
     into output: inout [UInt8]
@@ -199,7 +201,8 @@ extension AirConnection {
     return .encrypted
   }
 
-  /// Returns whether a packet belongs to an encrypted link and is not one that such a link sends in clear.
+  /// Returns whether a packet is encrypted: it belongs to an encrypted link, and is not one of the PDUs that
+  /// are always sent unencrypted.
   private func isCovered(_ header: UInt8, _ payload: Span<UInt8>, _ side: AirSide) -> Bool {
     let opcode = header & 0x03 == 0x03 ? ControlOpcode(rawValue: payload[0]) : nil
     if encryption.isOn {
@@ -226,7 +229,7 @@ extension AirConnection {
     return true
   }
 
-  /// Returns whether a packet of a possibly encrypted link is readable as it is.
+  /// Returns whether a packet of a possibly encrypted link is readable without decryption.
   func isReadable(_ header: UInt8, _ payload: Span<UInt8>, isFromCentral: Bool) -> Bool {
     guard encryption.isOn || encryption.start?.isAnswered == true, !payload.isEmpty else { return false }
     let side = isFromCentral ? central : peripheral
@@ -250,10 +253,10 @@ extension AirConnection {
   /// Returns the number of bytes before the check, for a packet of an encrypted link that was decrypted
   /// although the file does not mark it.
   ///
-  /// Encryption adds a check of four bytes, which programs remove or leave. A whole L2CAP frame proves that a
-  /// packet is decrypted: only one in 50 million encrypted packets has a matching length and channel. A
-  /// payload no longer than the check cannot be encrypted. Fragments and control PDUs are weaker evidence:
-  /// they count only after another packet of the link has proved it.
+  /// Encryption adds a check of four bytes, which a decrypting program may remove or leave. A complete L2CAP
+  /// frame proves decryption, because only one in 50 million encrypted packets has a matching length and
+  /// channel. A payload that is not longer than the check cannot be encrypted. Fragments and control PDUs are
+  /// weaker evidence, and count only after another packet of the link has proved decryption.
   ///
   /// - Returns: `nil` for a packet that is encrypted.
   private func openByteCount(_ header: UInt8, _ payload: Span<UInt8>, _ side: AirSide) -> Int? {
@@ -264,7 +267,7 @@ extension AirConnection {
     }
     switch header & 0x03 {
     case 0x03:
-      // The first encrypted packet of each side is always this PDU.
+      // The first encrypted packet of each side always contains this PDU.
       if side.counter == 0, encryption.isOn, payload[0] == ControlOpcode.startEncryptionResponse.rawValue,
         count == 1 + check
       {
@@ -314,7 +317,7 @@ extension AirConnection {
     return withoutCheck(count)
   }
 
-  /// Returns whether a packet may be in clear, on a link without evidence of encryption.
+  /// Returns whether a packet may be unencrypted, on a link without evidence of encryption.
   private func mayBeClear(_ header: UInt8, _ payload: Span<UInt8>, _ side: AirSide) -> Bool {
     switch header & 0x03 {
     case 0x03: return ControlOpcode.isPlausible(payload)
@@ -330,9 +333,11 @@ extension AirConnection {
 struct FrameStart {
   /// Size of the whole frame in bytes, including its header.
   let byteCount: Int
-  /// Whether the channel is ATT, signalling or Security Manager and the length is plausible for it.
+  /// Whether the channel is ATT, signalling or Security Manager and the length is plausible for the channel.
   let isOfFixedChannel: Bool
 
+  /// Reads the header of a frame.
+  ///
   /// - Returns: `nil` if `payload` is shorter than the header, or the channel is not an LE channel.
   init?(_ payload: Span<UInt8>) {
     guard payload.count >= L2CAPFrame.headerByteCount else { return nil }

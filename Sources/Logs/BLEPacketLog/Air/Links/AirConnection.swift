@@ -21,13 +21,15 @@ final class AirConnection {
   var pairing = LegacyPairing()
   var encryption = LinkEncryption()
   var isTerminated = false
-  /// True once the translated log contains the loss of the link.
+  /// Whether the translated log contains the loss of the link.
   var isLost = false
   private(set) var lastTime: ReceiveTime
   var procedures = LinkProcedures()
   private var centralFrames = L2CAPRecombiner(maximumPayloadByteCount: securityFrameByteCount)
   private var peripheralFrames = L2CAPRecombiner(maximumPayloadByteCount: securityFrameByteCount)
 
+  /// Creates a followed connection.
+  ///
   /// - Parameters:
   ///   - start: `nil` for a connection that was up before the log starts.
   ///   - air: metadata of the first packet received.
@@ -40,7 +42,8 @@ final class AirConnection {
     crcStart = start?.crcStart
     parameters = start?.parameters
     channelMap = start?.channelMap
-    // 1.25 ms after the end of the packet, which took 352 µs. Core 5.4, Vol 6, Part B, 4.5.3.
+    // The window starts 1.25 ms after the end of the packet, which took 352 µs. Core 5.4, Vol 6, Part B,
+    // 4.5.3.
     let window = start.map { time + TimeSpan(nanoseconds: (Int64($0.windowOffset) + 1) * 1_250_000) }
     clock = EventClock(interval: start?.parameters.interval ?? 0, windowStart: window)
     lastTime = time
@@ -59,8 +62,8 @@ final class AirConnection {
 
   // MARK: Packets
 
-  /// Sets the event counter and the direction of a packet if they are unknown, and whether it is a
-  /// retransmission.
+  /// Sets the event counter and the direction of a packet if they are unknown, and determines whether the
+  /// packet is a retransmission.
   func take(
     _ header: UInt8, _ payload: Span<UInt8>, _ packet: inout AirPacket, at time: ReceiveTime
   ) -> AirSide.Sequence {
@@ -78,7 +81,7 @@ final class AirConnection {
     if let channel = packet.channel, let channelMap, channel < 37, channelMap >> UInt64(channel) & 1 == 0 {
       report.packetsOffMap += 1
     }
-    // Different packets that another program decrypted may be identical.
+    // Two packets that another program decrypted may be identical without being a retransmission.
     let isEncrypted = encryption.isOn && !encryption.isBySniffer
     let sequence: AirSide.Sequence
     if packet.direction == .fromCentral {
@@ -92,7 +95,8 @@ final class AirConnection {
     return sequence
   }
 
-  /// Counts a packet with a bad CRC. Its contents are not used, and it may belong to another connection.
+  /// Counts a packet with a bad CRC. The contents are not used, because the packet may belong to another
+  /// connection.
   func takeBadCRC(_ packet: AirPacket) {
     if packet.direction == .fromPeripheral { peripheral.countBadCRC() } else { central.countBadCRC() }
   }
@@ -123,7 +127,7 @@ final class AirConnection {
     report.fromPeripheral = peripheral.counts
     report.channels = channelMap?.nonzeroBitCount
     report.encryption = encryption.outcome(pairing)
-    // An encrypted PDU may have changed the interval unseen, unless the sniffer counts events.
+    // An encrypted PDU may have changed the interval, unless the sniffer counts events.
     if clock.event != nil, clock.isCounted || !encryption.isClosed {
       report.missedEvents = clock.missedEvents
     }
@@ -134,7 +138,7 @@ final class AirConnection {
     if isCentral { body(&central) } else { body(&peripheral) }
   }
 
-  /// Handles a fragment of a frame, and follows a pairing in it.
+  /// Handles a fragment of a frame, and follows a pairing in the frame.
   func hear(
     _ fragment: Span<UInt8>, isStart: Bool, isFromCentral: Bool, keyring: inout AirKeyring,
     searches: inout Int

@@ -6,16 +6,16 @@ struct AirSide {
   /// Relation of a packet to the previous one from the same side.
   enum Sequence: Hashable {
     case next
-    /// The same packet again.
+    /// A retransmission of the previous packet.
     case retransmission
-    /// At least one packet in between was missed.
+    /// A packet after at least one missed packet.
     case afterGap
   }
 
   private(set) var counts = AirSideCounts()
-  /// First header byte of the last packet; `nil` before the first.
+  /// First header byte of the last packet; `nil` before the first packet.
   private(set) var lastHeader: UInt8?
-  /// True once the other side has acknowledged that packet.
+  /// Whether the other side has acknowledged the last packet.
   private var isAcknowledged = false
   private var lastPayload: [UInt8] = []
   private var lastEvent: Int?
@@ -25,7 +25,7 @@ struct AirSide {
   private(set) var opening = Opening.clear
   /// Number of bytes missing from the L2CAP frame of the last readable packet.
   private(set) var frameRemainder = 0
-  /// True if a fragment was missed, so that the frame cannot be reassembled.
+  /// Whether a fragment was missed, so that the frame cannot be reassembled.
   var isFrameBroken = false
 
   /// Stores the state of a packet with a payload that is not a retransmission.
@@ -68,7 +68,7 @@ struct AirSide {
   ///
   /// - Parameters:
   ///   - event: connection event, if known.
-  ///   - isEncrypted: only retransmissions have identical bytes.
+  ///   - isEncrypted: whether only retransmissions have identical bytes.
   mutating func take(
     _ header: UInt8, _ payload: Span<UInt8>, event: Int?, isEncrypted: Bool
   ) -> Sequence {
@@ -84,7 +84,7 @@ struct AirSide {
     counts.missed += 1
     guard isSame(payload), header & 0x03 == lastHeader & 0x03 else { return .afterGap }
     let missedEvent = (lastEvent.flatMap { last in event.map { $0 &- last } } ?? 1) > 1
-    // An empty or identical packet may be a new one if a packet in between may have been missed.
+    // An empty or identical packet may be new if the sniffer may have missed a packet in between.
     if missedEvent, payload.isEmpty || isAcknowledged && !isEncrypted {
       return payload.isEmpty ? .next : .afterGap
     }
@@ -108,9 +108,9 @@ struct AirSide {
 
 /// Guesses the sender of data packets if the file does not contain the direction.
 ///
-/// Both sides start with 0 as sequence number and next expected sequence number. The central's two numbers
-/// are therefore equal and the peripheral's differ, even after losses. If one side holds back the other, this
-/// is reversed for both. Core 5.4, Vol 6, Part B, 4.5.9.
+/// Both sides start with 0 as sequence number and next expected sequence number. The two numbers of the
+/// central are therefore equal, and the two numbers of the peripheral differ, even after losses. While one
+/// side delays its acknowledgements, the relation is reversed for both sides. Core 5.4, Vol 6, Part B, 4.5.9.
 struct DirectionGuess {
   private var isTurned = false
   /// Number of recent events whose first packet seemed to come from the peripheral. Normally the central

@@ -1,14 +1,14 @@
 import BLEWire
 
-/// Counts the events of a connection, by the sniffer's counter or by the time, and determines when agreed
-/// changes take effect.
+/// Counts the events of a connection, by the sniffer's counter or by the time, and determines the time at
+/// which agreed changes take effect.
 ///
 /// Core 5.4, Vol 6, Part B, 4.5.1 and 5.5.
 struct EventClock {
-  /// Current event. `nil` before the first event of a connection whose start was seen, or before the
-  /// sniffer's first count.
+  /// Number of the current event; `nil` before the first event of the connection, or before the sniffer's
+  /// first count.
   private(set) var event: Int?
-  /// Events in which no packet was received.
+  /// Number of events without a received packet.
   private(set) var missedEvents = 0
   /// Whether the last packet started an event.
   private(set) var isFirst = false
@@ -17,10 +17,13 @@ struct EventClock {
   /// Start of the last event.
   private var anchor: ReceiveTime?
   private var lastChannel: UInt8?
-  /// Current interval, and an agreed one that is not in effect yet, in nanoseconds.
+  /// Current connection interval in nanoseconds.
   private var interval: Int64
+  /// An agreed interval that is not in effect yet, in nanoseconds.
   private var pending: (interval: Int64, instant: UInt16)?
 
+  /// Creates a clock.
+  ///
   /// - Parameters:
   ///   - interval: connection interval in units of 1.25 ms; 0 if unknown.
   ///   - windowStart: earliest time of the first event.
@@ -46,7 +49,7 @@ struct EventClock {
     return Int16(bitPattern: UInt16(truncatingIfNeeded: event) &- instant) >= 0
   }
 
-  /// Handles the time of the next packet.
+  /// Updates the event for the time of the next packet.
   ///
   /// - Parameter counter: the sniffer's event counter.
   mutating func take(_ time: ReceiveTime, channel: UInt8?, counter: UInt16?) {
@@ -81,13 +84,13 @@ struct EventClock {
     }
     if let pending, let event {
       let until = Int64(Int16(bitPattern: pending.instant &- UInt16(truncatingIfNeeded: event)))
-      // The first event of the new interval may be delayed by up to one such interval.
+      // The first event of the new interval may be delayed by up to one new interval.
       if until > 0, pending.interval > 0, elapsed > until * interval - interval / 2 {
         return Int(clamping: until + max(0, elapsed - until * interval) / pending.interval)
       }
     }
     let passed = (elapsed + interval / 2) / interval
-    // An event may last almost until the next one, but stays on its channel.
+    // An event may last almost until the next event, but stays on its channel.
     if passed == 1, elapsed < interval * 9 / 10, channel != nil, channel == lastChannel { return 0 }
     return Int(clamping: passed)
   }

@@ -45,7 +45,8 @@ enum ControlOpcode: UInt8 {
   /// Returns whether the length is plausible for the opcode.
   static func isPlausible(_ pdu: Span<UInt8>) -> Bool {
     guard !pdu.isEmpty else { return false }
-    // Leaves room for opcodes of later versions: more than half as many again as exist now.
+    // Opcodes of later versions are plausible too: the limit exceeds the current number of opcodes by more
+    // than half.
     guard Int(pdu[0]) < byteCounts.count else { return pdu[0] < 0x48 }
     let byteCount = Int(byteCounts[Int(pdu[0])])
     // LL_CTE_RSP has no fixed length, and later versions have extended other PDUs.
@@ -53,7 +54,7 @@ enum ControlOpcode: UInt8 {
   }
 }
 
-/// Changes that both sides agreed on and that are not in effect yet.
+/// Changes that both sides have agreed on, but that are not in effect yet.
 struct LinkProcedures {
   /// PHYs as in HCI commands, as bit masks.
   struct PHYs {
@@ -84,7 +85,7 @@ struct LinkProcedures {
   private var central: Lengths?
   private var peripheral: Lengths?
 
-  /// Immediate effect of a control PDU.
+  /// The immediate effect of a control PDU.
   enum Effect: Hashable {
     case none
     case terminated(reason: UInt8)
@@ -92,6 +93,8 @@ struct LinkProcedures {
     case dataLength(transmit: UInt16, transmitTime: UInt16, receive: UInt16, receiveTime: UInt16)
   }
 
+  /// Handles a PDU with data lengths.
+  ///
   /// - Returns: the resulting data length, if the PDU is the response to the other side's request.
   mutating func take(lengths pdu: Span<UInt8>, isFromCentral: Bool) -> Effect {
     if isFromCentral { central = Lengths(pdu) } else { peripheral = Lengths(pdu) }
@@ -124,7 +127,7 @@ extension AirConnection {
     case .encryptionResponse: encryption.start?.take(response: pdu)
     case .startEncryptionRequest: if encryption.start?.isAnswered == true { turnOn() }
     case .reject, .rejectExtended:
-      // Encryption was rejected, if it was what the other side requested.
+      // The reject PDU rejects encryption if the other side requested encryption.
       if !encryption.isOn, pdu[0] == ControlOpcode.reject.rawValue || pdu[1] == 0x03 {
         encryption.start = nil
       }
