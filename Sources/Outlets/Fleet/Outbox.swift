@@ -55,8 +55,8 @@ package final class Outbox: Sendable {
 
   /// Creates an outbox. `start` starts its thread.
   ///
-  /// - Parameter interrupt: interrupts a blocked delivery. It is called on any thread when the outbox is
-  ///   abandoned.
+  /// - Parameter interrupt: a closure that interrupts a blocked delivery, called on any thread when the
+  ///   outbox is abandoned.
   package init(_ wake: WakeEvent, interrupt: @escaping @Sendable () -> Void = {}) {
     (self.wake, self.interrupt) = (wake, interrupt)
   }

@@ -25,7 +25,7 @@ package struct LiveState: Sendable {
 
 /// One device in the live view.
 package struct LiveDevice: Sendable {
-  /// Name reported by the device. This is untrusted text.
+  /// Name reported by the device, as untrusted text.
   package var name: String?
   package var address: String
   package var state = LiveLinkState.waiting
@@ -39,8 +39,8 @@ package struct LiveDevice: Sendable {
   /// 99th percentile of the timestamps' delay relative to the sensor's clock, in nanoseconds.
   package var jitter: Double?
   package var counts = ReceiveCounts()
-  /// Number of ticks that never arrived, according to the sensor's clock. This process did not lose these
-  /// ticks.
+  /// Number of ticks that never arrived, according to the sensor's clock. Losses within this process are not
+  /// included.
   package var missingTicks = 0
   package var gaps = 0
   /// The reason for the last lost link.

@@ -15,8 +15,8 @@ struct LiveTable: Sendable {
   /// Maximum duration in nanoseconds of a pause that does not shift the waveform: the recording delivers rows
   /// only a few times per second.
   private static let patience: Int64 = 1_500_000_000
-  /// Capacity for rows without a time on a ring's clock. It exceeds the number of rows that arrive before
-  /// their time is known.
+  /// Capacity for rows without a time on a ring's clock, more than the rows that arrive before their time is
+  /// known.
   private static let waitingCapacity = 4096
 
   private var stream: LiveStream

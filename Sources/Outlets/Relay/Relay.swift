@@ -19,7 +19,7 @@ package struct Relay<Source: RelaySource>: Sendable {
   package var plan: DeviceSession.Plan
   /// The adapter that connects to the sensor.
   package var adapter: any Adapter
-  /// The adapter that advertises. It may also be the adapter that connects to the sensor.
+  /// The adapter that advertises, which may also be the adapter that connects to the sensor.
   package var advertiser: any AdvertisingAdapter
   /// Advertised name.
   package var name: String

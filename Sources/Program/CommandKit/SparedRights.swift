@@ -5,8 +5,8 @@ import Synchronization
 
 /// Drops this process's capabilities after the last new link or scan of a kernel adapter.
 ///
-/// The kernel requires CAP_NET_ADMIN to open a management socket and to enlarge a link's receive queue. It
-/// requires CAP_NET_RAW for each command on the raw channel: a scan in raw mode, or a change of link
+/// The kernel requires CAP_NET_ADMIN to open a management socket and to enlarge a link's receive queue. The
+/// kernel requires CAP_NET_RAW for each command on the raw channel: a scan in raw mode, or a change of link
 /// parameters.
 package final class SparedRights: AdapterHook {
   private struct State: Sendable {

@@ -3,9 +3,9 @@ package import BLEWire
 
 /// Names of the companies to which the IEEE has assigned the first bytes of public addresses.
 ///
-/// The list is part of udev's hardware database, which is present on most systems with systemd. It has about
-/// 50,000 sorted blocks of 24, 28 or 36 bits. Looking up a name takes about forty reads of half a kilobyte
-/// from the file, and no memory. IEEE Std 802-2014, 8.2.
+/// The list is part of udev's hardware database, which is present on most systems with systemd. The list has
+/// about 50,000 sorted blocks of 24, 28 or 36 bits. Looking up a name takes about forty reads of half a
+/// kilobyte from the file, and no memory. IEEE Std 802-2014, 8.2.
 package struct VendorNames: Sendable {
   /// Paths of `20-OUI.hwdb` in systemd 44 and later.
   package static let places = ["/usr/lib/udev/hwdb.d/20-OUI.hwdb", "/lib/udev/hwdb.d/20-OUI.hwdb"]
@@ -36,7 +36,7 @@ package struct VendorNames: Sendable {
     return nil
   }
 
-  /// Size of a read in bytes. It exceeds two lines of the file, so that each read contains the start of a
+  /// Size of a read in bytes, more than two lines of the file, so that each read contains the start of a
   /// line.
   private static let blockByteCount = 512
 

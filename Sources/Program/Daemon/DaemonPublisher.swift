@@ -3,8 +3,8 @@ import BLEWire
 import Fleet
 
 /// Publishes a daemon's captures. Each current capture has its own run. Ended captures with unsent rows,
-/// including those of earlier daemons, are published one after the other. The publisher ignores captures of
-/// earlier daemons that were never published; use `ringtap publish` for such captures.
+/// including captures of earlier daemons, are published one after the other. The publisher ignores captures
+/// of earlier daemons that were never published; use `ringtap publish` for such captures.
 ///
 /// Unsent rows wait in the tables of the captures, and retention limits their size. If the broker is
 /// unavailable for days, publishing costs one thread for each device and one for ended captures.

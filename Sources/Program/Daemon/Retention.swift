@@ -79,7 +79,7 @@ struct CaptureShelf {
     return free >= byteCount
   }
 
-  /// Lists the captures. They are recognised by their names; the daemon ignores other files in the directory.
+  /// Lists the captures. A capture is recognised by its name; other files in the directory are ignored.
   ///
   /// - Returns: captures with `isOpen` false.
   func captures() -> [DaemonCapture] {

@@ -1,8 +1,8 @@
 import BLEPacketLog
 import BLEWire
 
-/// Names of the bits of masks, if the layout of the packet does not contain the names. Names are those of
-/// `btmon` 5.66.
+/// Names of the bits of masks, if the layout of the packet does not contain the names. Names are from `btmon`
+/// 5.66.
 enum BitNames {
   static func words(of bits: UInt64, _ names: [String]) -> [String] {
     set(bits).map { $0 < names.count ? names[$0] : "bit \($0)" }

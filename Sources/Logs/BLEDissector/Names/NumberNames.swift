@@ -66,7 +66,7 @@ enum HCIStatusNames {
     """
 }
 
-/// Names for the class of a BR/EDR device. Bluetooth Assigned Numbers, 2.8; names are those of `btmon` 5.66.
+/// Names for the class of a BR/EDR device. Bluetooth Assigned Numbers, 2.8; names are from `btmon` 5.66.
 enum DeviceClassNames {
   /// Returns major class, minor class and services.
   static func names(of number: UInt32) -> [String] {

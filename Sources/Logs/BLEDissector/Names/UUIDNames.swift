@@ -4,7 +4,7 @@ import ColmiRing
 
 /// Names of the SIG's 16-bit UUIDs and of the ring's UUIDs.
 ///
-/// Bluetooth Assigned Numbers, 3.4 to 3.8. Names are those of `btmon` 5.66.
+/// Bluetooth Assigned Numbers, 3.4 to 3.8. Names are from `btmon` 5.66.
 package enum UUIDNames {
   /// Names by 16-bit UUID.
   static let assigned = PacketLayout.names(text)

@@ -48,8 +48,8 @@ public struct DecodedATT: ~Escapable {
 
   /// Decodes a PDU.
   ///
-  /// - Parameter askedHandle: handle of the pending request or indication. It is used for responses that do
-  ///   not repeat the handle.
+  /// - Parameter askedHandle: handle of the pending request or indication, used for responses that do not
+  ///   repeat the handle.
   @_lifetime(copy pdu)
   init(_ pdu: Span<UInt8>, answering askedHandle: AttributeHandle?) {
     guard !pdu.isEmpty else {

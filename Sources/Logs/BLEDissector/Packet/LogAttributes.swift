@@ -4,8 +4,8 @@ package import BLEWire
 /// The device of a packet in a log.
 package enum LogDevice: Hashable, Sendable {
   case peer(DeviceAddress)
-  /// A link without a known peer: its adapter and handle. This case is used if the log does not contain the
-  /// start of the link.
+  /// A link without a known peer, because the log does not contain the start of the link: its adapter and
+  /// handle.
   case link(adapter: UInt16, ConnectionHandle)
 
   package init(_ adapter: UInt16, _ handle: ConnectionHandle, _ peer: DeviceAddress?) {

@@ -32,7 +32,7 @@ public struct DecodedPacket: ~Escapable {
   public let payload: Span<UInt8>?
   /// The PDU in the payload.
   public let att: DecodedATT?
-  /// Size of the original packet in bytes. It is larger than `packet` if the record was truncated.
+  /// Size of the original packet in bytes; larger than `packet` if the record was truncated.
   public let originalByteCount: Int
   /// Whether the program that wrote the log truncated the record.
   public var isCut: Bool { packet.count < originalByteCount }

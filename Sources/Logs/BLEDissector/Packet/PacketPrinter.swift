@@ -259,7 +259,7 @@ package struct PacketPrinter {
       }
     case .acl where packet.payload != nil: printChannel(packet)
     case .acl:
-      // This is a fragment, whose contents are printed with the packet that completes the frame.
+      // The packet is a fragment, whose contents are printed with the packet that completes the frame.
       if let problem = packet.problem { text.malformed(8, "\(problem)", packet.packet) }
     default: text.dump(8, packet.packet)
     }

@@ -7,8 +7,8 @@ import BLEWire
 final class TrackedConnection {
   let adapter: UInt16
   let handle: ConnectionHandle
-  /// All mutable state. It is a single value, so that a packet needs two dynamic exclusivity checks instead
-  /// of nine.
+  /// All mutable state, as a single value, so that a packet needs two dynamic exclusivity checks instead of
+  /// nine.
   var account: ConnectionAccount
   private var fromHost = L2CAPRecombiner()
   private var fromController = L2CAPRecombiner()

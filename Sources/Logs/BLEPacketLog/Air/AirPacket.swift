@@ -26,7 +26,7 @@ public struct AirPacket: Hashable, Sendable, BitwiseCopyable {
 
   public enum Protection: UInt8, Hashable, Sendable, BitwiseCopyable {
     case clear
-    /// The packet was encrypted. This program or an earlier program has decrypted it.
+    /// The packet was encrypted, and this or another program has decrypted it.
     case decrypted
     case encrypted
   }
@@ -75,7 +75,7 @@ public struct AirPDU: Hashable, Sendable, BitwiseCopyable {
   /// A control PDU with an encrypted opcode.
   public static let encryptedControl = AirPDU(.unknown, 3)
   public static let empty = AirPDU(.data, 0)
-  /// PDUs of extended advertising. They share one PDU type, and differ by their position in an advertisement.
+  /// PDUs of extended advertising, which share one PDU type and differ by their position in an advertisement.
   public static let chain = AirPDU(.auxiliary, 16)
   public static let scanResponse = AirPDU(.auxiliary, 17)
   public static let periodic = AirPDU(.auxiliary, 18)

@@ -124,8 +124,8 @@ public struct PacketLogWriter: Sendable {
     append(PacketRecord(header, packet: packet), to: &octets)
   }
 
-  /// Appends an ATT PDU as a single ACL packet. This is for modes in which the kernel handles L2CAP, so that
-  /// only the PDU is visible.
+  /// Appends an ATT PDU as a single ACL packet. Used in modes in which the kernel handles L2CAP, so that only
+  /// the PDU is visible.
   ///
   /// - Parameters:
   ///   - pdu: at most 65,531 bytes.

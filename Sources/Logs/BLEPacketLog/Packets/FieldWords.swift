@@ -1,5 +1,5 @@
 /// Names for the values of numbers and for the bits of masks. Core 5.4, Vol 4, Part E, 7, and BlueZ's
-/// `doc/mgmt-api.txt`. Names are those of `btmon` 5.66.
+/// `doc/mgmt-api.txt`. Names are from `btmon` 5.66.
 package enum FieldWords {
   /// Names of values or bits, and the number of bytes of the number or mask.
   package struct Names: Sendable {

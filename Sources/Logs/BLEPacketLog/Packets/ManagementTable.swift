@@ -2,7 +2,7 @@ import BLEWire
 
 /// Commands and events of the kernel's management interface with their parameters.
 ///
-/// `doc/mgmt-api.txt` of BlueZ; names are those of `btmon` 5.66. The returned fields of a command follow the
+/// `doc/mgmt-api.txt` of BlueZ; names are from `btmon` 5.66. The returned fields of a command follow the
 /// status in its Command Complete.
 package enum ManagementTable {
   package static let commands = PacketLayout.table(commandText)

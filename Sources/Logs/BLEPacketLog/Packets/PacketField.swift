@@ -94,18 +94,17 @@ package final class PacketField: Sendable {
 
   /// The content of a field, which determines the anonymiser's action.
   package enum Content: Sendable {
-    /// A description of a packet or a kind of device. It is kept.
+    /// A description of a packet or a kind of device, which is kept.
     case number
-    /// An identifier. It is replaced; equal values have equal replacements.
+    /// An identifier, which is replaced; equal identifiers have equal replacements.
     case address, name
-    /// A key, or a random number, hash or code that is used to make or check keys. It is replaced like an
-    /// address.
+    /// A key, or a random number, hash or code for making or checking keys; replaced like an address.
     case key
     /// AD structures. Each structure is replaced, blanked or kept according to its type.
     case advertising
-    /// Arbitrary data. It is blanked.
+    /// Arbitrary data, which is blanked.
     case opaque
-    /// Bytes without meaning. They are zeroed, but not counted as blanked.
+    /// Bytes without meaning, which are zeroed but not counted as blanked.
     case padding
   }
 

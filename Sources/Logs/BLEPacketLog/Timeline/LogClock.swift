@@ -54,8 +54,8 @@ struct LogClock {
   private var back: (index: Int, offset: TimeSpan, raw: ReceiveTime, drop: Int64)?
   private var pace = LogPace()
   private var open = OpenAnswers()
-  /// Records after a jump of the times. They are held until a response shows the kind of the jump, a record
-  /// continues the earlier times, or the wait ends.
+  /// Records after a jump of the times, held until a response shows the kind of the jump, a record continues
+  /// the earlier times, or the wait ends.
   private var held: [StoredPacketRecord] = []
   private var pause: (raw: ReceiveTime, time: ReceiveTime)?
 

@@ -50,7 +50,7 @@ public struct ReplayFindings: Hashable, Sendable {
   public package(set) var played = 0
   /// Number of packets of the recorded host that ringtap's host sent with the same bytes.
   public package(set) var reproduced = 0
-  /// Number of packets that ringtap's host sent after the end of the log. They do not count as differences.
+  /// Number of packets that ringtap's host sent after the end of the log, which do not count as differences.
   public package(set) var afterEnd = 0
   /// Number of packets of links other than LE, and of types that an LE host does not use.
   public package(set) var notPlayed = 0

@@ -96,8 +96,8 @@ public struct ReplayLog: Sendable {
 
   /// Returns the record numbers of truncated data packets.
   ///
-  /// Packets of the same adapter that were cut before their link's handle may be data packets, too. They are
-  /// included if they are between the first and the last packet.
+  /// Packets of the same adapter that were cut before their link's handle may be data packets, too. Such
+  /// packets are included if they are between the first and the last packet.
   ///
   /// - Parameter packets: packets of one adapter.
   func cuts(in packets: [ReplayPacket]) -> [Int] {

@@ -43,8 +43,8 @@ struct ReplayScript: Sendable {
   private var servers: [ConnectionHandle: RecordedAttributes] = [:]
   /// Number of the peer's notifications and indications, in total and delivered.
   private var values = (count: 0, delivered: 0)
-  /// Whether values are held back until ringtap's host subscribes. This is necessary if the recorded host
-  /// subscribed before the log starts.
+  /// Whether values are held back until ringtap's host subscribes, because the recorded host subscribed
+  /// before the log starts.
   private(set) var awaitsSubscription = false
   /// Index of the first packet that is neither sent, delivered nor skipped.
   private var cursor = 0

@@ -17,8 +17,8 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
 
   /// Timeout for ringtap's host when the log waits for the host or has ended.
   static let patience = Duration.seconds(3)
-  /// Timeout after a request that the recorded host did not send at this place. It is shorter than the
-  /// timeout of a caller that waits for a response.
+  /// Timeout after a request that the recorded host did not send at this place; shorter than the timeout of a
+  /// caller that waits for a response.
   private static let strangersPatience = Duration.milliseconds(500)
   /// Timeout after a previous timeout, because the recorded host did something that ringtap's host does not
   /// do.

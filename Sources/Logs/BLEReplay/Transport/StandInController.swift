@@ -58,7 +58,7 @@ package struct StandInController {
     }
   }
 
-  /// Return parameters of a Command Complete after the status; `nil` for an unknown command.
+  /// Returns the return parameters after the status in a Command Complete; `nil` for an unknown command.
   private func returned(_ opcode: HCIOpcode) -> [UInt8]? {
     switch opcode {
     case .reset, .setEventMask, .leSetEventMask, .leSetRandomAddress, .leSetScanParameters, .leSetScanEnable,

@@ -22,9 +22,9 @@ struct CollectedTable {
   /// Hash of the header. The hash is valid only within one run, because each process has its own hash seed.
   /// The seed prevents a peer from constructing a collision.
   let headerHash: Int
-  /// Number of rows in the file, including those that the next sync writes.
+  /// Number of rows in the file, including rows that the next sync writes.
   private(set) var rows = 0
-  /// Size of the file's complete lines in bytes, including those that the next sync writes.
+  /// Size of the file's complete lines in bytes, including lines that the next sync writes.
   private var byteCount = 0
   /// Rows for the next sync. One thread writes and syncs the rows together: if a file system stores the new
   /// length before the data, a power failure leaves zeros.

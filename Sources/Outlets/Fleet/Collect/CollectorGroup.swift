@@ -30,7 +30,7 @@ package struct CollectorGroup: Sendable {
     whenFull: "further ones are not collected", counted: "nowhere: their rows wait at the publishers")
   /// Time after the start to wait for the broker's retained messages.
   static let settlingPeriod = Duration.seconds(2)
-  /// Time to wait after a lost connection. It exceeds the pause between connection attempts, because the
+  /// Time to wait after a lost connection, longer than the pause between connection attempts, because the
   /// other collectors may be disconnected too.
   static let resettlingPeriod = Duration.seconds(12)
 

@@ -49,7 +49,7 @@ package struct ProtocolVersion: Hashable, Sendable {
 
   package init() {}
 
-  /// If the broker does not support MQTT 5, switches to the older version and notifies the user.
+  /// Switches to the older version and notifies the user if the broker does not support MQTT 5.
   ///
   /// - Returns: whether to retry with the older version.
   package mutating func fallsBack(after problem: PublishProblem, _ note: (String) -> Void) -> Bool {

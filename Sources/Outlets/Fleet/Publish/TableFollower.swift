@@ -87,8 +87,8 @@ struct TableFollower {
     try look()
   }
 
-  /// Moves back to the end of the file. This is needed after a power failure, if the file has fewer rows than
-  /// a collector has confirmed: rows may be published before the capture syncs them.
+  /// Moves back to the end of the file. After a power failure, the file may have fewer rows than a collector
+  /// has confirmed, because rows may be published before the capture syncs them.
   ///
   /// - Throws: `otherCapture` if the file has enough rows, but the cursor does not point between two rows.
   private mutating func stepBack() throws(PublishProblem) {

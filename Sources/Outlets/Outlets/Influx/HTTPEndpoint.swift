@@ -26,7 +26,7 @@ package enum NoInfluxWriter: Error, Hashable, CustomStringConvertible {
   enum Answer: Hashable, Sendable {
     /// The server responded with this status, start of the body, and Retry-After in seconds.
     case came(status: Int, text: String, retrySeconds: Int)
-    /// There was no response, for this reason.
+    /// There was no response, for the given reason.
     case missing(String)
   }
 

@@ -282,8 +282,8 @@ final class InfluxBuffer: Sendable {
   var counts: Counts { state.withLock(\.counts) }
 }
 
-/// Encodes the samples of one device in the line protocol. The lines are the same as those of `ringtap
-/// convert --to influx`.
+/// Encodes the samples of one device in the line protocol. `ringtap convert --to influx` writes the same
+/// lines.
 final class InfluxLines: SampleOutput {
   private struct State: Sendable {
     /// Encoders by table number; `nil` for a table that has not been opened.

@@ -103,7 +103,7 @@ final class DeviceOutlets: SampleOutput {
 
   /// Ends the streams.
   func close() {
-    // This runs without the lock, because it takes a long time.
+    // Ending the streams runs without the lock, because it takes a long time.
     _ = state.withLock { state in
       let ended = (state.tables, state.events)
       (state.tables, state.events) = ([], nil)

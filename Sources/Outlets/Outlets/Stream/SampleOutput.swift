@@ -33,7 +33,7 @@ package struct SampleDevice: Hashable, Sendable {
   package var address: DeviceAddress
   /// The device kind that commands use, such as `heart-rate`.
   package var kind: String
-  /// The advertised name, if known. This is untrusted text.
+  /// The advertised name, if known, as untrusted text.
   package var name: String?
 
   package init(_ address: DeviceAddress, kind: String, name: String? = nil) {

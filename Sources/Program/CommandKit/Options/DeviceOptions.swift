@@ -217,7 +217,7 @@ package struct DeviceReach: Sendable {
     }
   }
 
-  /// Like `withConnection`, but sends nothing on the ATT channel.
+  /// Connects and runs `body` like `withConnection`, but sends nothing on the ATT channel.
   ///
   /// - Parameter links: number of devices to connect to; `.max` if `body` opens another socket on the link.
   package func withLink<Value: Sendable>(
@@ -227,7 +227,7 @@ package struct DeviceReach: Sendable {
     try await withLink(links: links, locating: { _ in address }, body)
   }
 
-  /// Like `withLink(to:)`, but finds the device first.
+  /// Finds the device, then connects and runs `body` like `withLink(to:)`.
   ///
   /// - Parameters:
   ///   - tuning: settings of the receive thread.

@@ -61,8 +61,8 @@ package struct OverwriteOptions: ParsableArguments {
     }
   }
 
-  /// Rejects an existing folder that is not empty, unless --force is given. This is for commands whose file
-  /// names are not known yet.
+  /// Rejects an existing folder that is not empty, unless --force is given. Commands use this check if their
+  /// file names are not known yet.
   package func check(folder path: String, _ option: String) throws {
     guard !force, Files.isOccupied(path) else { return }
     guard Files.isDirectory(path), Files.names(in: path).allSatisfy({ $0 == "." || $0 == ".." }) else {

@@ -284,7 +284,7 @@ package struct FormerStreamOptions: ParsableArguments {
   package var streams: FormerStreams { FormerStreams(stream, "--stream") }
 }
 
-/// Deprecated options that `--to` replaced. They still work, and print a note.
+/// Deprecated options that `--to` replaced. The options still work, and print a note.
 package struct FormerOutputOptions: ParsableArguments {
   package init() {}
 

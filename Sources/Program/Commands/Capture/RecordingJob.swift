@@ -286,7 +286,7 @@ extension RecordingJob {
 }
 
 extension SessionReport {
-  /// Whether no samples arrived, not even malformed or lost ones.
+  /// Whether no samples arrived, not even malformed or lost samples.
   fileprivate var isEmpty: Bool { received == 0 && malformed == 0 && lost.total == 0 }
 }
 

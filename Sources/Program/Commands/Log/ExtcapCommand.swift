@@ -57,7 +57,7 @@ package struct ExtcapCommand: AsyncParsableCommand {
   @Option(help: .hidden)
   var extcapVersion: String?
 
-  /// Capture filter. It is ignored, because libpcap cannot filter these link types.
+  /// Capture filter; ignored, because libpcap cannot filter these link types.
   @Option(help: .hidden)
   var extcapCaptureFilter: String?
 

@@ -52,7 +52,7 @@ public struct Notifications: AsyncSequence, Sendable {
     self.characteristic = characteristic
   }
 
-  /// Creates an independent subscription. It starts with the first iteration.
+  /// Creates an independent subscription, which starts with the first iteration.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(device, characteristic) }
 
   /// One subscription.

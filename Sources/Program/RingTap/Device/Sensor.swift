@@ -61,9 +61,10 @@ extension Sensor where Sample == RingRawReading {
 
 /// A sensor's measurements as a sequence: `Sensor.values`.
 ///
-/// The sequence continues across lost links if the sensor reconnects within `patience`. It ends without an
-/// error, after the queued values, if the sensor stops the stream or the task is cancelled. It throws
-/// `HostError.gatt(.closed)` or `noAnswer` if the link is lost and the sensor does not reconnect in time.
+/// The sequence continues across lost links if the sensor reconnects within `patience`. The sequence ends
+/// without an error, after the queued values, if the sensor stops the stream or the task is cancelled. The
+/// sequence throws `HostError.gatt(.closed)` or `noAnswer` if the link is lost and the sensor does not
+/// reconnect in time.
 ///
 /// The queue holds up to 1,024 values for the loop. If it is full, further values are dropped and counted by
 /// `Sensor.loss`. Only one loop may iterate at a time; a later loop continues after the last value of the

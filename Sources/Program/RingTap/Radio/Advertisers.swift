@@ -24,7 +24,7 @@ public struct Advertisers: AsyncSequence, Sendable {
   /// Counts of the ended scans of this sequence, including advertisers that the loop did not receive.
   public var report: ScanReport { ended.report.withLock { $0 } }
 
-  /// Creates an independent scan. It starts with the first iteration.
+  /// Creates an independent scan, which starts with the first iteration.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(radio, duration, ended) }
 
   /// The iterator of one scan.
