@@ -219,13 +219,7 @@ public actor AdapterWatch {
 
 extension Adapter {
   /// The kernel's description of an adapter that is shared with the kernel's host; `nil` for others.
-  public nonisolated var kernelInfo: AdapterInfo? {
-    switch innermost {
-    case let kernel as KernelAdapter: kernel.info
-    case let coexist as CoexistAdapter: coexist.info
-    default: nil
-    }
-  }
+  public nonisolated var kernelInfo: AdapterInfo? { (self as? KernelAdapter)?.info }
 }
 
 /// Tells whether an adapter was removed since the last look, even if it is back under the same index. Needs
