@@ -70,9 +70,9 @@ def lines(data, machine, table):
     yield ""
     yield machine
     yield ""
-    yield (f"{data['seconds']} s of a steady capture in exclusive mode over a UNIX socket, release build, by the kernel's own "
-           "counters: /proc/PID/io, voluntary context switches and run time of all threads. Recorded is what the files grew by, "
-           f"tables and packet log; to the disk is what the kernel began to write, in pages of 4 KiB ({data['filesystem']}).")
+    yield (f"{data['seconds']} s of a steady capture in exclusive mode over a UNIX socket, release build. The source is the kernel's "
+           "counters: /proc/PID/io, voluntary context switches and run time of all threads. Recorded is the growth of the files, "
+           f"tables and packet log. To the disk are the pages of 4 KiB that the kernel began to write ({data['filesystem']}).")
     yield ""
     yield from table(
         ("ticks a second", "tables", "disk every", "recorded a second", "to the disk a second", "written for each octet recorded",

@@ -221,31 +221,32 @@ def lines(data, machine, table):
     yield ""
     yield (f"Medians of {data['rounds']} rounds in one run of the test kernel (minimum … maximum). In each round, every client "
            "connects to every device in turn, each time with a new controller, device, daemon and device store. The device is "
-           "`ringtap emulate … --vhci --real-time`, whose link is as "
-           "slow as radio: a request in one connection event, the answer in the next. It sends at 25 Hz, a ring three "
-           "notifications each time, and asks the client for nothing. All clients are given the address. Requests and times "
-           "are tshark's, from a log of btmon: the ATT requests on the link, of either side, before the first notification of "
-           "the stream passes the kernel, and ms until then, from LE Connection Complete and from the start of the program.")
+           "`ringtap emulate … --vhci --real-time`. Its link is as slow as a real link: a request takes one connection event, "
+           "and its response the next. The device sends at 25 Hz (a ring sends three notifications each time), and sends no "
+           "requests. All clients know the address. tshark determines requests and times from a log of btmon. Requests are the "
+           "ATT requests of both sides before the kernel receives the first notification of the stream. Times are in ms until "
+           "this notification, from LE Connection Complete and from the start of the program.")
     yield ""
     yield from table(
         ("device", "client", "ATT requests before it", "interval until then, ms", "from the link", "from the command"),
         ((DEVICES[row["device"]][0], CLIENTS[row["client"]], span(row["requests"]),
           ", ".join(row["intervals"]), span(row["fromLink"]), span(row["fromCommand"]))
          for row in data["rows"]))
-    yield ("What a stream does not need is asked while it runs, and must hold up none of it. Of a ring's first "
-           f"{LONG_COUNT // 75} seconds in the same run, by the same log, with that, and where all was asked before:")
+    yield ("Requests that a stream does not need are sent while it runs, and must not delay it. The first "
+           f"{LONG_COUNT // 75} seconds of a ring's stream in the same run, for clients that send these requests during the "
+           "stream, and for clients that send all requests before it:")
     yield ""
     yield from table(
         ("ring", "ATT requests while it streams", "longest pause of the stream, ms"),
         ((CLIENTS[row["client"]], span(row["later"]), span(row["longestPause"]))
          for row in data["rows"] if (row["device"], row["client"]) in LONG))
-    yield ("A link that began fast has its longest pause where its interval changes, once, from 15 to 50 ms. At 50 ms from the "
-           "beginning it was 51 (49 … 53) with 16 requests and 50 (49 … 53) with none (2026-11-26, before raw mode began fast).")
+    yield ("After a fast start, the longest pause occurs when the interval changes from 15 to 50 ms. With 50 ms from the "
+           "beginning, the longest pause was 51 (49 … 53) with 16 requests and 50 (49 … 53) without requests (2026-11-26, "
+           "before raw mode had the fast start).")
     yield ""
-    yield ("The time from the command has the start of the program in it, of Python for bleak and bumble, and the search: an "
-           "emulated device is heard some ms after the first scan begins, a real one when it next advertises. A report that comes "
-           "so soon may pass bleak by, in the kernel or behind it; the next scan begins ten seconds later, which is the most of "
-           "13 s and more.")
+    yield ("The time from the command includes the start of the program (for bleak and bumble, of Python) and the search for "
+           "the device. A scan finds an emulated device after some ms, and a real device at its next advertisement. bleak may "
+           "miss a report that arrives so soon; its next scan begins ten seconds later, which explains times of 13 s and more.")
     yield ""
 
 

@@ -76,7 +76,7 @@ def lines(data, machine, table):
         return data[theirs][0] / data[ours][0]
 
     yield from ("## Packet logs", "", machine, "")
-    yield "A log of 1,000,000 packets, 52 MB: a ring's raw stream. Medians of three runs in turn, `tshark -T json` once."
+    yield "A log of 1,000,000 packets (52 MB) of a ring's raw stream. Medians of three runs in turn; `tshark -T json` ran once."
     yield ""
     yield from table(
         ("command", "wall", "processor", "memory"),

@@ -38,8 +38,8 @@ def lines(data, machine, table, rounds):
     yield ""
     yield machine
     yield ""
-    yield ("C programs that take the same stream with the kernel's stamps, by turns, and ringtap: latency from the stamp at "
-           f"2,083/s in µs, and ns of CPU each as fast as they take it; medians of {rounds} rounds (least … most).")
+    yield ("C programs and ringtap receive the same stream with the kernel's timestamps, in turn: latency from the timestamp at "
+           f"2,083/s in µs, and ns of CPU for each notification at full speed; medians of {rounds} rounds (least … most).")
     yield ""
     bare = data["latency"]["one"]
 
@@ -53,7 +53,7 @@ def lines(data, machine, table, rounds):
         [(name, what, *cells(name, "p50"), *cells(name, "p99"),
           "{1:,.0f} ({0:,.0f} … {2:,.0f})".format(*data["flat out"][name]) if name in data["flat out"] else "–")
          for name, what in WAYS.items()])
-    yield ("A receive that waits is woken by its socket or by a signal, and a signal that comes between the look for other work "
-           "and the call is lost: it would take a second thread that repeats it until it is heard. Spinning is available "
-           "if a processor can be spared for it (`--spin`). ringtap keeps epoll, which every kernel has.")
+    yield ("A blocking receive can be woken by its socket or by a signal. A signal between the check for other work and the call "
+           "is lost, so a second thread would have to repeat the signal. Spinning is available (`--spin`) if a processor is "
+           "free. ringtap uses epoll, which every kernel has.")
     yield ""
