@@ -45,8 +45,8 @@ package final class PacketField: Sendable {
     case lmpFeatures(page: UInt8?)
     /// 64 bytes with a bit for each command. Core 5.4, Vol 4, Part E, 6.27.
     case supportedCommands
-    /// A mask of events in eight bytes. Bit n represents the event with number n + 1, the event with number n
-    /// + 0x40, or the LE subevent with number n + 1. Core 5.4, Vol 4, Part E, 7.3.1, 7.3.69 and 7.8.1.
+    /// A mask of events in eight bytes. Bit n is the event with number n + 1, the event with number n + 0x40,
+    /// or the LE subevent with number n + 1. Core 5.4, Vol 4, Part E, 7.3.1, 7.3.69 and 7.8.1.
     case eventMask, secondEventMask, subeventMask
     /// A bit mask of the advertising channels 37 to 39.
     case channels
