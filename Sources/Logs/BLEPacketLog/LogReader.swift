@@ -35,7 +35,7 @@ public final class LogReader: Sequence, IteratorProtocol {
   public let path: String
   /// The problem that ended reading before the end of the log; `nil` if there was none.
   public private(set) var problem: Problem?
-  /// Number of bytes read until now, after decompression.
+  /// Number of bytes read so far, after decompression.
   public private(set) var byteCount = 0
 
   private var input: CompressedInput?
@@ -173,7 +173,7 @@ public final class LogReader: Sequence, IteratorProtocol {
 
   /// Format of the log; `nil` until the first bytes have been read.
   public var format: PacketLogFormat? { parser.format }
-  /// Number of records of the file until now. An air packet may give several records.
+  /// Number of records of the file so far. An air packet may give several records.
   public var recordCount: Int { parser.recordCount }
   /// Number of packets that the log's writer lost, as of the last record.
   public var cumulativeDrops: UInt32 { parser.cumulativeDrops }

@@ -84,7 +84,8 @@ extension Batch {
       from: numbers[2], rows: body)
   }
 
-  /// Returns whether the text is printable ASCII, because it becomes part of a file that other programs read.
+  /// Returns whether a text is valid as a header: printable ASCII, because the header becomes part of a file
+  /// that other programs read.
   static func isHeader(_ text: String) -> Bool {
     !text.isEmpty && text.utf8.count <= headerByteCountLimit
       && text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F }

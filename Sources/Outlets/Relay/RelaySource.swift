@@ -18,7 +18,7 @@ package protocol RelaySource: Sendable {
   mutating func lost(at time: ReceiveTime) -> RelayedValue?
   /// Number of times that no value was sent because its quality was too low.
   var silences: Int { get }
-  /// The reason for which the sensor's data cannot be used; `nil` if the data can be used, or if this is not
+  /// The reason why the sensor's data cannot be used; `nil` if the data can be used, or if this is not
   /// known yet.
   var refusal: String? { get }
 }

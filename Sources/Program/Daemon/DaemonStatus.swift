@@ -39,7 +39,7 @@ package struct DaemonStatus: Sendable {
     /// The directory of the current capture.
     package var directory: String?
     package var counts: Counts
-    /// The latest reason for which the device was not recording.
+    /// The latest reason why the device was not recording.
     package var lastProblem: String?
     package var link = LiveLinkState.waiting
     /// Tables with their row counts and rates; empty until the stream starts.
@@ -125,7 +125,7 @@ package struct DaemonStatus: Sendable {
     package var waiting: Int
     /// Number of ended captures that a collector has not confirmed completely.
     package var behind: Int
-    /// The reason for which rows are not confirmed.
+    /// The reason why rows are not confirmed.
     package var lastProblem: String?
   }
 

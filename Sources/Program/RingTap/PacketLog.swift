@@ -24,7 +24,7 @@ public final class PacketLog: Sequence, IteratorProtocol {
   private var packets: [LoggedPacket] = []
   private var nextIndex = 0
 
-  /// The reason for which reading ended before the end of the file; `nil` if the file was read completely, or
+  /// The reason why reading ended before the end of the file; `nil` if the file was read completely, or
   /// while packets remain. A log whose writer was killed ends within a packet; the packets before it are
   /// valid.
   public var problem: String? { log.problem.map { "\($0.cause)" } }

@@ -25,7 +25,7 @@ import JSONText
 /// describes are in `octets`. If a field does not fit, `problem` has the reason. In text, each field is a
 /// line in the style of `btmon`.
 struct LayoutDissector: FieldVisitor {
-  /// The members until now, and the members of incomplete lists and entries.
+  /// The members so far, and the members of incomplete lists and entries.
   private var lists: [FieldList]
   /// Value of the last page field.
   private var page: UInt8 = 0

@@ -51,7 +51,7 @@ extension TrackedConnection {
   }
 }
 
-/// The statistics of a connection up to now.
+/// The statistics of a connection so far.
 struct ConnectionAccount {
   /// Maximum number of attributes with updates for which separate counts are kept.
   static let maximumAttributes = 24

@@ -126,7 +126,7 @@ public struct BTSnoopWriter: Sendable {
   public static let maximumRecordByteCount = BTSnoopRecordHeader.byteCount + 1 + 4 + 65_535
 
   public let format: BTSnoopFormat
-  /// Number of packets dropped until now, stored in each record. Set this to the number of packets that the
+  /// Number of packets dropped so far, stored in each record. Set this to the number of packets that the
   /// queue before the writer has dropped.
   public var cumulativeDrops: UInt32 = 0
 

@@ -15,7 +15,7 @@ public struct ConnectionTracker: Sendable {
   /// Maximum number of connections followed at the same time; the least recently used connection is replaced.
   public static let maximumConnections = 64
 
-  /// Number of connections in the records handled until now.
+  /// Number of connections in the records handled so far.
   public private(set) var count = 0
   /// Connections in order of use.
   private var live: [LogConnection] = []

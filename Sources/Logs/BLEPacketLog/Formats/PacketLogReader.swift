@@ -40,7 +40,7 @@ public struct PacketLogReader: ~Copyable {
 
   /// Format of the log, known after at most 16 bytes, or 24 bytes of a pcap file.
   public private(set) var format: PacketLogFormat?
-  /// Number of records delivered until now.
+  /// Number of records delivered so far.
   public private(set) var recordCount = 0
   /// Number of packets that the file's writer reported as lost, as of the last record.
   public private(set) var cumulativeDrops: UInt32 = 0

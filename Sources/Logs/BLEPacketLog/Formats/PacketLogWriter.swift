@@ -17,7 +17,7 @@ public struct PacketLogWriter: Sendable {
   private static let longestPacketByteCount = 4 + 65_535
 
   public let format: Format
-  /// Number of records written until now.
+  /// Number of records written so far.
   public private(set) var recordCount = 0
   /// Number of records that the format cannot store.
   public private(set) var leftOut = 0

@@ -45,7 +45,7 @@ public struct ReplayLog: Sendable {
   public private(set) var drops: UInt32 = 0
   /// Record numbers and adapters of packets that were cut before their link's handle.
   private(set) var linklessCuts: [(index: Int, adapter: UInt16)] = []
-  /// The reason for which reading ended before the end of the file.
+  /// The reason why reading ended before the end of the file.
   public private(set) var problem: String?
 
   public init() {}
@@ -55,7 +55,7 @@ public struct ReplayLog: Sendable {
   /// - Parameters:
   ///   - path: `-` for standard input.
   ///   - keys: keys of encrypted links, for a log from the air.
-  ///   - progress: called regularly with the number of packets read until now.
+  ///   - progress: called regularly with the number of packets read so far.
   /// - Throws: if the file is not a log. For a log that ends early, returns the valid packets and sets
   ///   `problem`.
   public static func read(

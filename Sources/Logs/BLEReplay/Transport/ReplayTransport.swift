@@ -40,7 +40,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
   public let peer: DeviceAddress?
   /// Number of the link that is played, from 1; `nil` if the whole log is played.
   public let link: Int?
-  /// The reason for which reading ended before the end of the file.
+  /// The reason why reading ended before the end of the file.
   public let problem: String?
 
   private let loop: EventLoop

@@ -142,7 +142,7 @@ package struct CollectorGroup: Sendable {
 
   // MARK: Decisions
 
-  /// Returns the actions that result from the messages received until now. Publishers without a claim are
+  /// Returns the actions that result from the messages received so far. Publishers without a claim are
   /// assigned only after the settling period.
   package mutating func decide(_ now: MonotonicTime) -> Actions {
     guard isChanged, let settledAt else { return Actions() }

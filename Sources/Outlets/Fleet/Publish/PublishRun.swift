@@ -295,7 +295,7 @@ public struct PublishReport: Hashable, Sendable {
   public var isConfirmed = false
   /// CPU time of the publisher's thread.
   public var processorTime = Duration.zero
-  /// The reason for which rows were not published; `nil` if all rows were published.
+  /// The reason why rows were not published; `nil` if all rows were published.
   public var problem: String?
   /// Whether the problem is in this capture's files, so that other captures can still be published.
   public var isCapturesFault = false

@@ -63,7 +63,7 @@ package final class HomeAssistant: Sendable {
 
   /// Waits until the broker has all final messages, or cannot be reached.
   ///
-  /// - Returns: the reason for which a message was not published; `nil` if all messages were published.
+  /// - Returns: the reason why a message was not published; `nil` if all messages were published.
   package func finish() async -> String? {
     let runs = runs.withLock { $0 }
     return await withTaskGroup(of: String?.self) { group in

@@ -23,7 +23,7 @@ package final class HomeRun: Sendable {
   private let feed: HomeFeed
   private let client: String
   private let note: @Sendable (String) -> Void
-  /// The reason for which messages cannot be published; `nil` if there is no problem.
+  /// The reason why messages cannot be published; `nil` if there is no problem.
   private let trouble = Mutex<String?>(nil)
   private let outbox: Outbox
 
@@ -44,7 +44,7 @@ package final class HomeRun: Sendable {
   /// Publishes that the device is unavailable. Then waits until the broker has acknowledged all messages, or
   /// cannot be reached.
   ///
-  /// - Returns: the reason for which a message was not published; `nil` if all messages were published.
+  /// - Returns: the reason why a message was not published; `nil` if all messages were published.
   package func finish() async -> String? {
     feed.withBoard { $0.end() }
     // Connecting to a host that does not respond may take longer than the time limit.

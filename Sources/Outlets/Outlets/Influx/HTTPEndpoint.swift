@@ -2,7 +2,7 @@ package import BLELinux
 import BLEWire
 internal import CCurl
 
-/// The reason for which the writer cannot start.
+/// The reason why the writer cannot start.
 package enum NoInfluxWriter: Error, Hashable, CustomStringConvertible {
   /// libcurl is unavailable. The text is the dynamic linker's message.
   case noCurl(String)

@@ -26,7 +26,7 @@ package final class InfluxWriter: Sendable {
 
   /// Messages already shown to the user.
   private struct Told: Sendable {
-    /// The reason for which lines are waiting.
+    /// The reason why lines are waiting.
     var trouble: String?
     /// The reason for the server's first rejection of lines.
     var refusal: String?

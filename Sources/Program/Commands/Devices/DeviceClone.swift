@@ -13,7 +13,7 @@ struct DeviceClone: Sendable {
   private(set) var text = ""
   /// Remarks about properties of the device that the file lacks, one line each.
   private(set) var remarks: [String] = []
-  /// The reason for which reading ended before the last value; `nil` if reading was complete.
+  /// The reason why reading ended before the last value; `nil` if reading was complete.
   let interruption: String?
 
   private let values: DeviceValues
@@ -189,11 +189,11 @@ struct DeviceValues: Sendable {
   var values: [AttributeHandle: [UInt8]] = [:]
   /// Security that the device required to read a value, by handle.
   var levels: [AttributeHandle: DeviceLevel] = [:]
-  /// The reasons for which values could not be read, by handle.
+  /// The reasons why values could not be read, by handle.
   var problems: [AttributeHandle: String] = [:]
   /// Whether the link was encrypted before the first value was read.
   var isEncrypted = false
-  /// The reason for which reading ended before the last value.
+  /// The reason why reading ended before the last value.
   var interruption: String?
 
   /// Reads the values of all readable characteristics and of all descriptors except 2902. A descriptor 2902

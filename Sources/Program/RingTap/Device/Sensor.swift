@@ -49,7 +49,7 @@ public struct Sensor<Sample: NotificationSample>: Sendable {
     }
   }
 
-  /// The periods without a link until now, in order of time.
+  /// The periods without a link so far, in order of time.
   public var gaps: [SessionGap] { get async { await session.gaps } }
 }
 

@@ -7,7 +7,7 @@ import Synchronization
 /// the task is cancelled, or the radio is used for something else. The sequence throws if the adapter rejects
 /// the scan or is lost.
 public struct Advertisers: AsyncSequence, Sendable {
-  /// A device, with all data that it has advertised until now.
+  /// A device, with all data that it has advertised so far.
   public typealias Element = Advertiser
   /// The adapter's error.
   public typealias Failure = HostError
