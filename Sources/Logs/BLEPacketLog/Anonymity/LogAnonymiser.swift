@@ -37,7 +37,7 @@ public struct LogAnonymiser: Sendable {
   /// may then contain identifiers and must not be shared.
   public var isFull: Bool { table.isFull || patchedByteCount > Self.patchLimit.count }
 
-  /// Prepares for the next pass. Call this before each pass except the first.
+  /// Prepares for a pass. Call this before each pass.
   public mutating func startOver() {
     ordinal = 0
     channels.removeAll()

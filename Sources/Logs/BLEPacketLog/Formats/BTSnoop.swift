@@ -148,7 +148,7 @@ public struct BTSnoopWriter: Sendable {
   ///   - packet: the packet without its H4 type byte.
   ///   - type: command, event or data.
   ///   - direction: direction of the packet.
-  ///   - adapter: the `0` of `hci0`; stored only in format 2001.
+  ///   - adapter: number of the adapter, such as 0 for `hci0`; stored only in format 2001.
   ///   - time: time of the packet, stored in microseconds.
   ///   - output: must have room for the record.
   public func encode(
@@ -175,7 +175,7 @@ public struct BTSnoopWriter: Sendable {
   ///   - channelID: ID of the L2CAP channel.
   ///   - handle: handle of the connection.
   ///   - direction: direction of the packet.
-  ///   - adapter: the `0` of `hci0`; stored only in format 2001.
+  ///   - adapter: number of the adapter, such as 0 for `hci0`; stored only in format 2001.
   ///   - time: time of the packet, stored in microseconds.
   ///   - output: must have room for the record.
   public func encode(
