@@ -190,7 +190,7 @@ package struct RadioChoice: Hashable, Sendable {
   }
 }
 
-/// How commands use a radio.
+/// Operations of commands on a radio.
 extension Radio {
   /// Finds a sensor and prints its address. A replay of a single link has no scan: the result is the address
   /// of the link's peer.
@@ -256,8 +256,8 @@ extension Radio {
     }
   }
 
-  /// Closes the radio within the time that a command has to end, and prints what its logs lack. The radio
-  /// cannot be used afterwards.
+  /// Closes the radio within the time limit for the end of a command, and prints a message if its logs are
+  /// incomplete. The radio cannot be used afterwards.
   package func end() async {
     // If the controller does not respond, it remains open for the next program.
     try? await Interruption.leaving(after: Interruption.closingPatience) { [adapter, emulation] in

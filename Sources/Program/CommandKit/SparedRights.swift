@@ -21,9 +21,11 @@ package final class SparedRights: AdapterHook {
   private let state: Mutex<State>
   private let neededToScan: Set<ProcessFacts.Capability>
 
+  /// Creates a hook for an adapter.
+  ///
   /// - Parameters:
   ///   - links: number of links that will be connected; 0 for a scan.
-  ///   - discovery: how the adapter scans.
+  ///   - discovery: the adapter's kind of scan.
   package init(after links: Int, _ discovery: KernelAdapter.Discovery) {
     state = Mutex(State(linksToCome: links))
     neededToScan = discovery == .rawChannel ? [.netRaw] : []

@@ -7,18 +7,18 @@ import Recording
 import SensorSessions
 import Synchronization
 
-/// Records the devices of a configuration unattended, over one or more radios. After each capture the next
-/// one starts. Captures beyond the limits of age and size are deleted.
+/// Records the devices of a configuration over one or more radios, without a user. When a capture ends, the
+/// next capture starts. The daemon deletes captures beyond the limits of age and size.
 ///
-/// Radios come and go: a device without one waits. Each device's capture runs on the event loop of its radio,
-/// the daemon on its own.
+/// A device waits while no radio is available for it. The capture of a device runs on the event loop of its
+/// radio; the daemon runs on a separate event loop.
 package actor Daemon {
   /// Time between regular sweeps, which remove old captures. A new or ended capture causes a further sweep.
   private static let sweepInterval = Duration.seconds(600)
 
   private struct Entry {
     let device: DaemonDevice
-    /// Place of the device's radio in the configuration.
+    /// Index of the device's radio in the configuration.
     let radio: Int
     let task: Task<Void, Never>
   }
@@ -26,9 +26,10 @@ package actor Daemon {
   /// A device without a radio.
   private struct Waiting {
     let job: DaemonJob
-    /// Counts and problem on its last radio. The device itself would keep that radio from closing.
+    /// Counts and problem of the device on its last radio. Storing the device itself would prevent the radio
+    /// from closing.
     var past: DaemonDevice.Past?
-    /// The radio that has not reached the device.
+    /// Index of the radio that has not reached the device.
     var avoided: Int?
   }
 
@@ -36,10 +37,10 @@ package actor Daemon {
   private struct Post {
     let adapter: any Adapter
     let watch: AdapterWatch?
-    /// Whether devices may be placed on it: not if its controller has failed or is absent.
+    /// Whether devices may use the radio; false if its controller has failed or is absent.
     var isUsable = true
     var isLost = false
-    /// Set when the devices have left a radio that was lost.
+    /// The error of a lost radio, set when no device uses the radio any more.
     let over = OneShot<HostError>()
   }
 
@@ -54,11 +55,12 @@ package actor Daemon {
   private var publishing: Task<Void, Never>?
   private var entries: [Entry] = []
   private var waiting: [Waiting] = []
-  /// The open radios, by their places in the configuration.
+  /// The open radios, by index in the configuration.
   private var posts: [Int: Post] = [:]
-  /// Radios that have been neither opened nor found missing. Devices are spread once all are known.
+  /// Radios of which it is unknown whether they can be opened. Devices are distributed when no radio is
+  /// unknown.
   private var unknown: Set<Int>
-  /// Set when the task is cancelled.
+  /// The end of the daemon, set when the task is cancelled.
   private let over = OneShot<Void>()
   private var isEnding = false
   /// The thread for short file-system calls.
@@ -72,10 +74,10 @@ package actor Daemon {
   private var lastProblem: String?
   private var toldLinks: Set<String> = []
 
-  /// Creates a daemon without radios; see `add`.
+  /// Creates a daemon without radios; `add` adds radios.
   ///
   /// - Parameters:
-  ///   - loop: runs the daemon.
+  ///   - loop: the event loop on which the daemon runs.
   ///   - note: receives lines for the journal.
   package init(
     _ configuration: DaemonConfiguration, on loop: EventLoop, note: @escaping @Sendable (String) -> Void
@@ -126,8 +128,8 @@ package actor Daemon {
     links.flush()
   }
 
-  /// Applies another configuration. Devices that are equal in both continue undisturbed. The radios do not
-  /// change.
+  /// Applies another configuration. Devices with the same settings continue undisturbed. The radios must be
+  /// unchanged.
   package func reload(_ configuration: DaemonConfiguration) async {
     let (jobs, plan) = (configuration.jobs, configuration.publishing)
     let isSame =
@@ -144,7 +146,7 @@ package actor Daemon {
     loop.later(self) { await $0.sweep() }
   }
 
-  /// The jobs that have a device, with a radio or without.
+  /// The jobs of all devices, with or without a radio.
   private var standing: [DaemonJob] { entries.map(\.device.job) + waiting.map(\.job) }
 
   private func begin(_ jobs: [DaemonJob]) async {
@@ -167,9 +169,9 @@ package actor Daemon {
   /// Adds a radio that was opened.
   ///
   /// - Parameters:
-  ///   - radio: its place in the configuration.
-  ///   - watch: recovers it; `nil` if it recovers itself or is reopened.
-  /// - Returns: set with the error when the radio was lost and no device uses it any more.
+  ///   - radio: index of the radio in the configuration.
+  ///   - watch: recovers the adapter; `nil` if the adapter recovers by itself or is reopened.
+  /// - Returns: a value that becomes the error when the radio is lost and no device uses it any more.
   package func add(_ adapter: any Adapter, _ watch: AdapterWatch?, at radio: Int) async -> OneShot<HostError>
   {
     let post = Post(adapter: adapter, watch: watch)
@@ -185,20 +187,20 @@ package actor Daemon {
     posts[radio] = nil
   }
 
-  /// Records that a radio cannot be opened now.
+  /// Records that a radio cannot be opened at present.
   package func miss(_ radio: Int) async {
     guard unknown.remove(radio) != nil else { return }
     await place()
   }
 
-  /// State of a radio that is watched.
+  /// Returns the state of a watched radio.
   package func watchState(of radio: Int) -> AdapterWatch.State? { posts[radio]?.watch?.facts.state }
 
-  /// Number of devices on a radio.
+  /// Returns the number of devices that use a radio.
   package func deviceCount(of radio: Int) -> Int { entries.count { $0.radio == radio } }
 
-  /// Returns devices to a radio whose controller answers again, or moves them from one that does not to the
-  /// others. Devices that the file ties to it stay.
+  /// Returns devices to a radio whose controller responds again, or moves devices from a radio whose
+  /// controller does not respond to other radios. Devices that the configuration assigns to the radio stay.
   package func mark(_ radio: Int, isUsable: Bool) async {
     guard let post = posts[radio], post.isUsable != isUsable, !post.isLost else { return }
     posts[radio]?.isUsable = isUsable
@@ -209,7 +211,7 @@ package actor Daemon {
     await place()
   }
 
-  /// Moves all devices from a radio and waits until they have left.
+  /// Removes all devices from a radio, and waits until no device uses the radio.
   private func retire(_ radio: Int) async {
     posts[radio]?.isUsable = false
     await leave(radio) { _ in true }
@@ -221,7 +223,7 @@ package actor Daemon {
     for entry in leaving {
       let count = entries.count
       entries.removeAll { $0.device === entry.device }
-      // A reload may have removed the device meanwhile.
+      // A reload may have removed the device in the meantime.
       guard entries.count < count, !isEnding else { continue }
       waiting.append(Waiting(job: entry.device.job, past: entry.device.past))
     }
@@ -248,7 +250,7 @@ package actor Daemon {
     }
   }
 
-  /// Spreads the waiting devices over the radios.
+  /// Distributes the waiting devices among the radios.
   private func place() async {
     guard unknown.isEmpty, !isEnding else { return }
     let loads = await loads()
@@ -265,7 +267,7 @@ package actor Daemon {
     }
   }
 
-  /// Rows per second on each radio; empty with a single radio.
+  /// Returns the rows per second of each radio; empty with a single radio.
   private func loads() async -> [Int: Double] {
     guard posts.count > 1 else { return [:] }
     var loads: [Int: Double] = [:]
@@ -383,7 +385,7 @@ package actor Daemon {
 
   // MARK: Status
 
-  /// The state of all devices and open radios.
+  /// Returns the state of all devices and open radios.
   package func status() async -> DaemonStatus {
     var devices: [DaemonStatus.Device] = []
     for job in configuration.jobs {
@@ -414,7 +416,7 @@ package actor Daemon {
       removedCaptures: removed, publishing: await publisher?.status, devices: devices)
   }
 
-  /// Why a device has no radio.
+  /// Returns the reason why a device has no radio.
   private func reason(why job: DaemonJob) -> String {
     if let radio = job.device.radio, configuration.radios.indices.contains(radio), posts[radio] == nil {
       return "its adapter \(configuration.radios[radio].name ?? "") is missing"
@@ -423,7 +425,7 @@ package actor Daemon {
       ? "no adapter has room for another device (links)" : "no adapter is usable"
   }
 
-  /// Returns once the receive thread of each radio has processed a call. Does not wait for the disk.
+  /// Waits until the receive thread of each radio has processed a call, which shows that no thread hangs.
   package func turn() async {
     for post in posts.values { await post.adapter.loop.task {}.value }
   }

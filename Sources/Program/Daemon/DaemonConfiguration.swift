@@ -67,11 +67,11 @@ package struct DaemonConfiguration: Hashable, Sendable {
     package var format = TableFormat.csv
     /// Link parameters to request.
     package var link = LinkRequest()
-    /// Place in `radios` of the radio that serves the device; `nil` for any.
+    /// Index in `radios` of the radio that serves the device; `nil` for any radio.
     package var radio: Int?
   }
 
-  /// A radio, and how many devices it serves.
+  /// A radio, and the maximum number of devices that it serves.
   package struct Radio: Hashable, Sendable {
     package var choice = RadioChoice()
     /// Maximum number of devices; `nil` for no limit.
@@ -84,7 +84,7 @@ package struct DaemonConfiguration: Hashable, Sendable {
     /// The name in the file: the adapter or the transport; `nil` for the first adapter that is up.
     package var name: String? { choice.adapter ?? choice.transport?.description }
 
-    /// Whether the text names this radio. Addresses may differ in case.
+    /// Returns whether the text names this radio. Addresses may differ in case.
     fileprivate func isNamed(_ text: String) -> Bool {
       guard let name else { return false }
       if let adapter = choice.adapter, let own = AdapterName(adapter) { return AdapterName(text) == own }
@@ -97,7 +97,7 @@ package struct DaemonConfiguration: Hashable, Sendable {
   package var devices: [Device]
   /// The radios, in the file's order; at least one.
   package var radios = [Radio()]
-  /// How to publish the captures; `nil` to publish nothing.
+  /// The plan for publishing the captures; `nil` to publish nothing.
   package var publishing: PublishRun.Plan?
   /// The plan for publishing to Home Assistant; `nil` to publish nothing.
   package var homeAssistant: HomePlan?

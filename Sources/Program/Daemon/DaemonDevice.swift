@@ -9,13 +9,14 @@ import SensorSessions
 import Synchronization
 
 /// Records one device of a daemon over one radio, in consecutive captures, until the task is cancelled, the
-/// radio is lost, or another radio should try to reach the device. Continues after other errors.
+/// radio is lost, or another radio should try to reach the device. Recording continues after other errors.
 final class DaemonDevice: Sendable {
   /// Time limit for reconnecting, longer than any capture.
   private static let patience = Duration.seconds(10 * 366 * 24 * 3600)
   /// Time limit for reconnecting if another radio may reach the device.
   private static let patienceBeforeMove = Duration.seconds(60)
-  /// Short because only one device can connect at a time, and others may be waiting.
+  /// Timeout for connecting, short because only one device can connect at a time and other devices may be
+  /// waiting.
   private static let connectTimeout = Duration.seconds(10)
   /// Pause after a disk error. The pause doubles with each error, up to an hour.
   private static let pauseForDisk = Duration.seconds(60)...Duration.seconds(3600)
@@ -26,7 +27,7 @@ final class DaemonDevice: Sendable {
   /// Pause if the previous capture's link still exists: a disconnection completes only at a connection event.
   private static let pauseForLink = Duration.seconds(1)
 
-  /// Reason why `run` ended.
+  /// The reason why `run` ended.
   enum End: Hashable {
     case cancelled
     case radioLost(HostError)
@@ -84,7 +85,7 @@ final class DaemonDevice: Sendable {
     }
   }
 
-  /// What a device takes along to its next radio.
+  /// Counts and problem of a device that moves to another radio.
   struct Past: Sendable {
     var counts: DaemonStatus.Counts
     var lastProblem: String?
@@ -98,16 +99,16 @@ final class DaemonDevice: Sendable {
   /// The directory of the current capture.
   var openDirectory: String? { state.withLock { $0.directory } }
 
-  /// Rows per second that the tables of the current capture grow by.
+  /// Returns the growth of the tables of the current capture, in rows per second.
   func rowsPerSecond() async -> Double {
     await status().streams.reduce(0) { $0 + ($1.rate ?? 0) }
   }
 
-  /// Records until the task is cancelled, the radio is lost, or it does not reach the device.
+  /// Records until the task is cancelled, the radio is lost, or the radio does not reach the device.
   func run() async -> End {
     let home = beginHome()
     let end = await recordAll(home?.watcher)
-    // Runs in its own task, because this task may already be cancelled.
+    // Runs in a separate task, because this task may already be cancelled.
     if let problem = await Task(operation: { await home?.finish() }).value {
       events.note("\(job.device.name): Home Assistant did not receive everything: \(problem)")
     }
@@ -263,7 +264,7 @@ extension HostError {
   }
 }
 
-/// A device to record, and where to publish its values.
+/// A device to record, and the plan for publishing its values.
 package struct DaemonJob: Hashable, Sendable {
   package var device: DaemonConfiguration.Device
   /// The plan for Home Assistant; `nil` if nothing is published to Home Assistant.

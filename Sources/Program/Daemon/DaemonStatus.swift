@@ -82,7 +82,7 @@ package struct DaemonStatus: Sendable {
     /// The controller's address; `nil` if it has none.
     package var address: DeviceAddress?
     package var mode: String
-    /// Number of devices that it serves.
+    /// Number of devices that the adapter serves.
     package var devices: Int
     /// State and recoveries of a shared adapter that is watched.
     package var watch: AdapterWatch.Facts?
@@ -102,7 +102,7 @@ package struct DaemonStatus: Sendable {
         mode: adapter.mode, devices: devices, watch: watch)
     }
 
-    /// The state as one word.
+    /// The state of the adapter as one word.
     package var state: String {
       switch watch?.state {
       case .answers?, nil: "up"
@@ -236,8 +236,8 @@ extension DaemonStatus.Device {
 // MARK: Text
 
 extension DaemonStatus {
-  /// One line for the daemon, one for each adapter if there are several or one is in trouble, then the lines for
-  /// each device.
+  /// The status as text: a line for the daemon, then the lines for each device. If there are several
+  /// adapters, or an adapter has a problem, each adapter has a line, too.
   package var lines: [String] {
     let free = freeByteCount.map { ", \(NumberText.fixed(Double($0) / 1e9, 1)) GB free" } ?? ""
     let seconds = max(0, (now - startedAt).nanoseconds) / 1_000_000_000
@@ -266,8 +266,7 @@ extension DaemonStatus {
       let name = device.name + String(repeating: " ", count: widest - device.name.count)
       var parts = [name, device.state.padded(to: 12), "\(device.counts.received) received"]
       if isSeveral { parts.insert((device.adapter ?? "-").padded(to: 5), at: 1) }
-      // Samples that the sensor itself failed to deliver cannot be counted here, so a count of 0 is called
-      // "dropped".
+      // Samples that the sensor failed to send are not counted here, so a count of 0 is called "dropped".
       parts.append(device.counts.lost > 0 ? "\(device.counts.lost) lost" : "0 dropped")
       parts.append("\(counted(device.counts.gaps, "gap"))")
       for stream in device.streams {

@@ -7,7 +7,7 @@ import Recording
 import RingTap
 import Synchronization
 
-/// Keeps a daemon running on the configured radios: opens them, recovers and reopens those that are lost.
+/// Keeps a daemon running on the configured radios: opens the radios, and recovers and reopens lost radios.
 /// Reloads the configuration, serves the status, and reports to the service manager.
 package actor DaemonSupervisor {
   private let file: String
@@ -100,7 +100,7 @@ package actor DaemonSupervisor {
     }
   }
 
-  /// Lets the daemon use a radio, and closes it.
+  /// Lets the daemon use a radio, and closes the radio afterwards.
   ///
   /// - Returns: the error that lost the radio; `nil` if the task was cancelled.
   private func serve(
@@ -131,7 +131,7 @@ package actor DaemonSupervisor {
     notifier.ready(began)
   }
 
-  /// The error that lost a radio; `nil` if the task is cancelled first.
+  /// Waits for the error of a lost radio and returns it; `nil` if the task is cancelled first.
   private static func value(of over: OneShot<HostError>) async -> HostError? {
     let first = OneShot<HostError?>()
     let waiting = Task { first.set(await over.value()) }
@@ -139,7 +139,8 @@ package actor DaemonSupervisor {
     return await first.value(ifCancelled: nil)
   }
 
-  /// Moves devices from an adapter that has failed or is absent for long, and back to one that answers.
+  /// Moves devices from an adapter that has failed or been absent for long, and back to an adapter that
+  /// responds.
   private func changed(
     _ state: AdapterWatch.State, of place: Int, of daemon: Daemon, among count: Int
   ) async {
@@ -157,8 +158,8 @@ package actor DaemonSupervisor {
     }
   }
 
-  /// Sends keep-alives to the watchdog. Each one waits for the receive threads, so they stop if one of them
-  /// hangs.
+  /// Sends keep-alives to the service manager's watchdog. Each keep-alive waits for the receive threads, so
+  /// the keep-alives stop if a receive thread hangs.
   private func watch() -> Task<Void, Never>? {
     guard let interval = notifier.watchdogInterval else { return nil }
     return Task {

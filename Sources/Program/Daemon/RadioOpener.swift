@@ -4,19 +4,20 @@ import BLEWire
 import CommandKit
 import RingTap
 
-/// Opens a radio of a daemon. Between attempts, recovers an adapter that does not answer, and switches on one
-/// that came back powered down.
+/// Opens a radio of a daemon. Between attempts, recovers an adapter that does not respond, and switches on an
+/// adapter that came back powered down.
 ///
-/// An adapter that is used exclusively is recovered here: it cannot be recovered while it is open.
+/// An exclusively used adapter is recovered before it is opened, because recovery is impossible while it is
+/// open.
 struct RadioOpener {
-  /// Pause after a recovery that has failed. Doubles each time.
+  /// Pause after a failed recovery. The pause doubles each time.
   private static let pauses = Duration.seconds(60)...Duration.seconds(600)
 
   private let choice: RadioChoice
-  /// Why the radio is not open.
+  /// The reason why the radio is not open.
   private(set) var problem: String?
   private var told = ""
-  /// Whether the adapter was missing, or was not looked for yet, so that it may be switched on.
+  /// Whether the adapter was missing or has not been searched for yet, so that it may be switched on.
   private var wasAway = true
   private var pause = pauses.lowerBound
   private var notBefore: MonotonicTime?
@@ -59,7 +60,7 @@ struct RadioOpener {
     return nil
   }
 
-  /// The adapter that the file names; `nil` if it names none, or the adapter is missing.
+  /// The adapter named in the file; `nil` if the file names no adapter, or the adapter is missing.
   private var named: AdapterInfo? {
     guard let name = choice.adapter.flatMap({ AdapterName($0) }), let all = try? KernelAdapter.all() else {
       return nil
@@ -67,8 +68,8 @@ struct RadioOpener {
     return try? name.find(among: all)
   }
 
-  /// Switches the adapter on once, after it was away or at the start. One that was switched off meanwhile
-  /// stays off.
+  /// Switches the adapter on once, after it was absent or at the start. An adapter that the user switches off
+  /// later stays off.
   private mutating func switchOn() async -> Radio? {
     guard wasAway, let info = named else { return nil }
     wasAway = false
@@ -108,7 +109,7 @@ struct RadioOpener {
     return radio
   }
 
-  /// The only adapter.
+  /// The only adapter; `nil` if there are none or several.
   private static var alone: AdapterInfo? {
     guard let all = try? KernelAdapter.all(), all.count == 1 else { return nil }
     return all.first

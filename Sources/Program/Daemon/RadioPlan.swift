@@ -1,26 +1,26 @@
 /// Decides which of a daemon's radios serves a device.
 enum RadioPlan {
-  /// A radio that is open and answers.
+  /// A radio that is open and responds.
   struct Standing: Hashable, Sendable {
-    /// Place of the radio in the file.
+    /// Index of the radio in the file.
     var place: Int
-    /// Number of devices that it serves.
+    /// Number of devices that the radio serves.
     var links: Int
     /// Maximum number of devices; `nil` for no limit.
     var limit: Int?
-    /// Rows per second of the devices that it serves.
+    /// Rows per second of the devices that the radio serves.
     var load: Double
 
     var hasRoom: Bool { limit.map { links < $0 } ?? true }
   }
 
-  /// Chooses the radio for a device: the one with the fewest devices; of those, the one with the least load;
-  /// of those, the first in the file.
+  /// Chooses the radio for a device: the radio with the fewest devices; among equals, the radio with the
+  /// least load; among equals, the first radio in the file.
   ///
   /// - Parameters:
-  ///   - tie: the radio that the file names for the device; `nil` for any.
-  ///   - last: the radio that has not reached the device, which is chosen only if there is no other.
-  ///   - standings: the radios that are open and answer.
+  ///   - tie: the radio that the file names for the device; `nil` for any radio.
+  ///   - last: the radio that has not reached the device, which is chosen only if there is no other radio.
+  ///   - standings: the radios that are open and respond.
   /// - Returns: the radio's place in the file; `nil` if the device must wait.
   static func radio(for tie: Int?, avoiding last: Int?, among standings: [Standing]) -> Int? {
     let able = standings.filter { $0.hasRoom && (tie == nil || $0.place == tie) }

@@ -129,7 +129,7 @@ package final class SampleStream: Sendable {
 
   /// Adds a reader that has connected.
   ///
-  /// - Returns: `nil` if it was refused.
+  /// - Returns: the reader; `nil` if the reader was refused.
   private func join(_ sink: some LineSink) -> StreamReader? {
     guard let reader = try? StreamReader(sink) else { return nil }
     if (try? begin(reader)) == true { return reader }

@@ -98,7 +98,7 @@ final class StreamReader: Sendable {
 protocol LineSink: Sendable {
   /// Waits until the reader accepts data, and writes as many bytes as possible.
   ///
-  /// - Parameter octets: begins with the rest of a line that was written in part.
+  /// - Parameter octets: lines; the first line may be the rest of an incompletely written line.
   /// - Returns: number of bytes written.
   /// - Throws: EPIPE or ECONNRESET if the reader has disconnected.
   func write(_ octets: Span<UInt8>) throws(SystemError) -> Int

@@ -15,8 +15,8 @@ package enum StreamTarget: Hashable, Sendable {
 
   /// Parses a target.
   ///
-  /// - Parameter text: the target. `tcp:` and `ws://` accept a host name, an IPv4 address, or an IPv6 address in
-  ///   brackets, and a port from 1. `ws://` without a host is this machine only.
+  /// - Parameter text: the target. `tcp:` and `ws://` accept a host name, an IPv4 address, or an IPv6 address
+  ///   in brackets, and a port from 1. `ws://` without a host accepts only programs of this machine.
   package init(_ text: String) throws(ParseError) {
     let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
     switch (parts.first, parts.count) {

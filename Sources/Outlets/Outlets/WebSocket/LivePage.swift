@@ -1,7 +1,7 @@
 import CaptureTools
 
-/// The page that plots a stream's samples as they arrive. It includes style and script; its content security
-/// policy lets it connect to its own server only.
+/// The page that plots a stream's samples on arrival. The page includes style and script, and its content
+/// security policy lets it connect only to its own server.
 enum LivePage {
   private static let page: [UInt8] = {
     var page: [UInt8] = []
@@ -15,10 +15,10 @@ enum LivePage {
     return page
   }()
 
-  /// The response to a request for the page.
+  /// Returns the response to a request for the page.
   ///
   /// - Parameters:
-  ///   - authority: host and port by which the browser reaches this server.
+  ///   - authority: host and port with which the browser reaches this server.
   ///   - isComplete: whether to include the body.
   static func response(_ authority: String, isComplete: Bool) -> [UInt8] {
     let head =

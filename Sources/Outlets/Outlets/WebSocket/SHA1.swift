@@ -1,4 +1,4 @@
-/// SHA-1, for the handshake of a WebSocket only: it is not safe for signatures.
+/// SHA-1, only for the handshake of a WebSocket, because SHA-1 is not safe for signatures.
 ///
 /// RFC 3174.
 enum SHA1 {
@@ -10,7 +10,8 @@ enum SHA1 {
     return state.flatMap(bigEndian)
   }
 
-  /// Appends a one bit, zeros, and the length in bits, up to a multiple of 64 bytes.
+  /// Returns the message with a one bit, zeros, and the length in bits appended, up to a multiple of 64
+  /// bytes.
   private static func padded(_ message: [UInt8]) -> [UInt8] {
     var padded = message + [0x80]
     while padded.count % 64 != 56 { padded.append(0) }

@@ -2,31 +2,33 @@ import BLELinux
 import BLEWire
 import Synchronization
 
-/// A connection to a WebSocket's port. As a sink, it sends each line as one text message.
+/// A connection to the port of a WebSocket, which sends each line as one text message.
 ///
-/// Two threads use it: the reader's thread sends lines, and the thread that reads from the socket sends control
-/// frames. If the first is sending, the second leaves its frames to it, so it never waits for a slow reader.
+/// Two threads use the connection: the reader's thread sends lines, and the thread that reads from the socket
+/// sends control frames. While the reader's thread is sending, it also sends the control frames, so the other
+/// thread never waits for a slow reader.
 final class WebClient: LineSink {
-  /// Size in bytes at which lines are sent. A reader that accepts fewer in a time limit counts as stalled.
+  /// Size in bytes at which lines are sent. A reader that accepts fewer bytes within a time limit counts as
+  /// stalled.
   private static let step = 4096
-  /// Time for the client to confirm that the WebSocket is closed, in milliseconds.
+  /// Time in milliseconds for the client to confirm that the WebSocket is closed.
   static let closingMilliseconds = 1000
 
   /// Frames to send before the next line.
   private struct Pending: Sendable {
     /// The response that opens the WebSocket.
     var response: [UInt8]?
-    /// Only the latest one: RFC 6455, 5.5.3.
+    /// The latest pong; earlier pongs are omitted (RFC 6455, 5.5.3).
     var pong: [UInt8]?
     var close: [UInt8]?
 
     var isEmpty: Bool { response == nil && pong == nil && close == nil }
   }
 
-  /// The state of sending. Its lock is held during a send, so that frames are not mixed.
+  /// The state of sending. The lock of this state is held during a send, so that frames are not mixed.
   private struct Sending: Sendable {
     var frames: [UInt8] = []
-    /// Whether the close frame was sent, which is the last one.
+    /// Whether the close frame, which is the last frame, was sent.
     var isClosed = false
   }
 
@@ -44,6 +46,8 @@ final class WebClient: LineSink {
 
   // MARK: The reader's thread
 
+  /// Sends as many lines as possible.
+  ///
   /// - Parameter octets: complete lines.
   func write(_ octets: Span<UInt8>) throws(SystemError) -> Int {
     let count = try sending.withLock { sending throws(SystemError) in
@@ -56,7 +60,7 @@ final class WebClient: LineSink {
     throw .brokenPipe("WebSocket")
   }
 
-  /// Sends as many lines as one step has.
+  /// Sends the lines of one step.
   ///
   /// - Returns: number of bytes of `octets` that were sent.
   private func send(lines octets: Span<UInt8>, _ frames: inout [UInt8]) throws(SystemError) -> Int {
@@ -71,7 +75,7 @@ final class WebClient: LineSink {
     return start
   }
 
-  /// Closes the WebSocket after the last line, and waits until the client has confirmed it.
+  /// Closes the WebSocket after the last line, and waits until the client has confirmed the close.
   func end() {
     disconnect(.normal, "the recording has ended")
     waitForOver()
@@ -118,7 +122,8 @@ final class WebClient: LineSink {
 
   // MARK: Sending
 
-  /// Sends what is pending, unless the other thread is sending: that thread does it afterwards.
+  /// Sends pending frames, unless the other thread is sending. In this case, the other thread sends the
+  /// pending frames afterwards.
   func sendPending() {
     while pending.withLock({ !$0.isEmpty }) {
       // An error of the socket ends both threads.
@@ -142,7 +147,7 @@ final class WebClient: LineSink {
     }
   }
 
-  /// Sends everything. Waits while the socket's buffer is full.
+  /// Sends all bytes. Waits while the socket's buffer is full.
   ///
   /// - Parameter deadline: `nil` to wait until the connection is closed.
   /// - Throws: EPIPE or ECONNRESET if the connection is closed.
@@ -175,7 +180,7 @@ final class WebClient: LineSink {
 }
 
 extension MonotonicTime {
-  /// Milliseconds until this time, rounded up; 0 if it has passed.
+  /// Milliseconds until this time, rounded up; 0 if the time has passed.
   fileprivate var millisecondsLeft: Int {
     max(0, Int((SystemClock.monotonic().duration(to: self) / .milliseconds(1)).rounded(.up)))
   }

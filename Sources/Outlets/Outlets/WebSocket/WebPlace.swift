@@ -1,13 +1,13 @@
 import CaptureTools
 
-/// Address of a WebSocket, and the rules for who may read from it.
+/// Address of a WebSocket, and the rules for access to its samples.
 ///
-/// Programs of this machine may always connect. A browser may if the page is this server's own, or has the
-/// given origin: otherwise any page that the user opens could read the samples. The request must name the
+/// Programs of this machine may always connect. A browser may connect if the page is from this server or has
+/// the given origin. Otherwise any page that the user opens could read the samples. The request must name the
 /// server by an IP address, `localhost`, or its own name, so that a page cannot reach it under a name that
 /// resolves to this machine only later (DNS rebinding).
 package struct WebPlace: Hashable, Sendable {
-  /// Only this machine can connect.
+  /// The default host, to which only programs of this machine can connect.
   static let defaultHost = "127.0.0.1"
 
   let host: String
@@ -31,7 +31,7 @@ package struct WebPlace: Hashable, Sendable {
     return place
   }
 
-  /// Address for a browser.
+  /// The URL of the page for a browser.
   package var url: String { "http://\(authority)/" }
 
   /// Whether only programs of this machine can connect.
@@ -43,19 +43,19 @@ package struct WebPlace: Hashable, Sendable {
 
   // MARK: Requests
 
-  /// What a request gets.
+  /// The answer to a request.
   package enum Answer: Hashable, Sendable {
     /// The page.
     ///
     /// - Parameters:
-    ///   - authority: host and port by which the browser reaches this server.
+    ///   - authority: host and port with which the browser reaches this server.
     ///   - isComplete: whether the body is sent, too.
     case page(authority: String, isComplete: Bool)
     /// The WebSocket, with the value of `Sec-WebSocket-Accept`.
     case webSocket(accept: String)
   }
 
-  /// Decides about a request.
+  /// Returns the answer to a request.
   ///
   /// - Parameter machine: the name of this machine.
   package func answer(to request: WebRequest, on machine: String) throws(WebRefusal) -> Answer {
@@ -79,14 +79,14 @@ package struct WebPlace: Hashable, Sendable {
     return .webSocket(accept: Self.accept(key))
   }
 
-  /// Whether a request may name this server so.
+  /// Returns whether a request may use this host for the server.
   private func isOwn(_ field: HostField, _ machine: String) -> Bool {
     if field.isAddress || field.host == "localhost" || field.host == host.lowercased() { return true }
     let machine = machine.lowercased()
     return !isLoopback && (field.host == machine || field.host == machine + ".local")
   }
 
-  /// Whether a key is 16 bytes in base64. RFC 6455, 4.1.
+  /// Returns whether a key is 16 bytes in base64. RFC 6455, 4.1.
   private static func isKey(_ key: String) -> Bool {
     let digits = key.utf8
     return digits.count == 24 && digits.suffix(2).elementsEqual("==".utf8)
@@ -100,7 +100,7 @@ package struct WebPlace: Hashable, Sendable {
       }
   }
 
-  /// RFC 6455, 4.2.2.
+  /// Returns the value of `Sec-WebSocket-Accept` for a key. RFC 6455, 4.2.2.
   static func accept(_ key: String) -> String {
     var text: [UInt8] = []
     text.append(base64: SHA1.digest(of: Array((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").utf8)))
@@ -115,12 +115,14 @@ extension WebPlace: CustomStringConvertible {
 /// The value of a `Host` field: a host and optionally a port. RFC 9110, 7.2.
 private struct HostField {
   let text: String
-  /// Without brackets.
+  /// The host without brackets.
   let host: String
   /// Whether the host is an IPv4 or IPv6 address.
   let isAddress: Bool
 
-  /// - Parameter text: in lower case.
+  /// Parses the value of a field.
+  ///
+  /// - Parameter text: the value in lower case.
   /// - Returns: `nil` if the text contains anything but letters, digits, `.`, `-`, brackets and colons.
   init?(_ text: String) {
     let isBracketed = text.hasPrefix("[")

@@ -2,17 +2,17 @@ import BLELinux
 import BLEWire
 import Synchronization
 
-/// A listening port that serves the lines of a stream as a WebSocket, and a page that plots them.
+/// A listening port that serves the lines of a stream as a WebSocket, and a page that plots the samples.
 ///
-/// Each connection has a thread that reads from it. A client that has not completed its request is disconnected
-/// after 5 s, or earlier if there are too many of them. RFC 6455 and RFC 9112.
+/// Each connection has a thread that reads from it. A client that has not completed its request is
+/// disconnected after 5 s, or earlier if there are too many such clients. RFC 6455 and RFC 9112.
 final class WebPort: Sendable {
   /// Adds a reader.
   ///
   /// - Returns: a closure to call after the reader has disconnected; `nil` if there are too many readers.
   typealias Join = @Sendable (WebClient) -> (@Sendable () -> Void)?
 
-  /// Time limit for a request, and for the response if it is not a WebSocket.
+  /// Time limit for a request, and for a response that does not open a WebSocket.
   static let requestTime = Duration.seconds(5)
   private static let requestLimit = Limit(
     16, "clients of a WebSocket's port that have sent no request", by: .program,
@@ -21,9 +21,11 @@ final class WebPort: Sendable {
   private let place: WebPlace
   private let port: ReaderPort
   private let requestTime: Duration
-  /// Clients without a WebSocket, the oldest first.
+  /// Clients that have not opened a WebSocket, oldest first.
   private let waiting = Mutex<[WebClient]>([])
 
+  /// Opens the port.
+  ///
   /// - Throws: EADDRINUSE if the port is in use.
   init(_ place: WebPlace, requestTime: Duration = WebPort.requestTime) throws(SystemError) {
     (self.place, self.requestTime) = (place, requestTime)
@@ -33,7 +35,7 @@ final class WebPort: Sendable {
   /// Stops accepting clients. May be called repeatedly.
   func close() { port.close() }
 
-  /// Serves clients until `close`. Blocks.
+  /// Serves clients, and blocks until `close` is called.
   func serve(_ join: @escaping Join) {
     while let descriptor = port.next() {
       guard let client = try? WebClient(descriptor) else { continue }
@@ -115,8 +117,8 @@ final class WebPort: Sendable {
     Self.discard(client)
   }
 
-  /// Discards input until the client closes its side. To close a socket with unread input would reset the
-  /// connection, which loses the response.
+  /// Discards input until the client closes its side. Closing a socket with unread input would reset the
+  /// connection and lose the response.
   private static func discard(_ client: WebClient) {
     var buffer = [UInt8](repeating: 0, count: 4096)
     let deadline = SystemClock.monotonic().advanced(by: .milliseconds(WebClient.closingMilliseconds))

@@ -2,8 +2,8 @@ import BLEWire
 
 /// The head of an HTTP request: request line and header fields, without a body.
 ///
-/// Accepts only what RFC 9112 lets a client send: lines that end with CR LF, no line folding, no space before a
-/// colon.
+/// The parser accepts only requests that RFC 9112 permits: lines end with CR LF, without line folding and
+/// without a space before a colon.
 package struct WebRequest: Hashable, Sendable {
   static let headLimit = Limit(
     8192, "bytes of the head of a request to a WebSocket's port", by: .program,
@@ -13,7 +13,7 @@ package struct WebRequest: Hashable, Sendable {
 
   package let method: String
   package let target: String
-  /// Names in lower case.
+  /// The header fields, with names in lower case.
   private let fields: [(name: String, value: String)]
 
   package static func == (one: WebRequest, other: WebRequest) -> Bool {
@@ -28,7 +28,7 @@ package struct WebRequest: Hashable, Sendable {
 
   /// Parses a head.
   ///
-  /// - Parameter head: up to and including the empty line.
+  /// - Parameter head: the bytes up to and including the empty line.
   /// - Throws: `WebRefusal`: 400 for a malformed head or a body, 431 for too many fields, 505 for a version
   ///   other than HTTP/1.1.
   package init(head: [UInt8]) throws(WebRefusal) {
@@ -69,7 +69,7 @@ package struct WebRequest: Hashable, Sendable {
     )
   }
 
-  /// RFC 9110, 5.6.2.
+  /// Returns whether a byte may be part of a token. RFC 9110, 5.6.2.
   private static func isToken(_ octet: UInt8) -> Bool {
     switch octet {
     case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -81,7 +81,7 @@ package struct WebRequest: Hashable, Sendable {
 
   /// The value of a field that occurs once; `nil` if it is missing or repeated.
   ///
-  /// - Parameter name: in lower case.
+  /// - Parameter name: the name in lower case.
   package subscript(_ name: String) -> String? {
     let values = fields.filter { $0.name == name }
     return values.count == 1 ? values[0].value : nil
@@ -89,7 +89,7 @@ package struct WebRequest: Hashable, Sendable {
 
   func has(_ name: String) -> Bool { fields.contains { $0.name == name } }
 
-  /// Whether a field, which may be repeated, lists a word. Ignores case.
+  /// Returns whether a field, which may be repeated, lists a word. The case is ignored.
   func lists(_ word: String, in name: String) -> Bool {
     fields.contains { field in
       field.name == name
@@ -103,7 +103,7 @@ package struct WebRequest: Hashable, Sendable {
 /// A response that refuses a request.
 package struct WebRefusal: Error, Hashable, Sendable, CustomStringConvertible {
   package let status: Int
-  /// The status, and a sentence for the person who sent the request.
+  /// The status text, and a sentence for the user.
   let phrase, text: String
   /// Additional header fields, each with CR LF.
   var fields = ""

@@ -1,4 +1,4 @@
-/// Why a WebSocket is closed. RFC 6455, 7.4.1, and IANA's registry of close codes.
+/// The reason why a WebSocket is closed. RFC 6455, 7.4.1, and IANA's registry of close codes.
 package enum WebSocketCloseCode: UInt16, Sendable {
   case normal = 1000
   case protocolError = 1002
@@ -7,7 +7,7 @@ package enum WebSocketCloseCode: UInt16, Sendable {
   case tryAgainLater = 1013
 }
 
-/// Frames that a server sends: not masked, not fragmented. RFC 6455, 5.2.
+/// Encodes the frames that a server sends, which are neither masked nor fragmented. RFC 6455, 5.2.
 enum WebSocketFrames {
   /// Appends a text message.
   ///
@@ -45,16 +45,16 @@ enum WebSocketFrames {
 
 /// Reads the frames of a client that may only control the connection: ping, pong and close.
 ///
-/// All other frames end the connection at their first two bytes, so that at most 131 bytes are kept.
-/// RFC 6455, 5.2 and 5.5.
+/// The first two bytes of any other frame end the connection, so that at most 131 bytes are kept. RFC 6455,
+/// 5.2 and 5.5.
 package struct WebSocketReader: Sendable {
   package enum Event: Hashable, Sendable {
     /// The client requests a pong with this payload, of at most 125 bytes.
     case ping([UInt8])
     case pong
-    /// The client closes the connection, with a code from 1000 to 4999 or none. Nothing more is read.
+    /// The client closes the connection, with a code from 1000 to 4999 or none. No further frames are read.
     case close(UInt16?)
-    /// The client must be disconnected. Nothing more is read.
+    /// The client must be disconnected. No further frames are read.
     case violation(WebSocketCloseCode, String)
   }
 
@@ -71,7 +71,7 @@ package struct WebSocketReader: Sendable {
 
   /// Reads the next bytes.
   ///
-  /// - Returns: the events that are complete, in order.
+  /// - Returns: the events of complete frames, in order.
   package mutating func take(_ octets: Span<UInt8>) -> [Event] {
     var events: [Event] = []
     for place in octets.indices where !isOver {
@@ -87,7 +87,7 @@ package struct WebSocketReader: Sendable {
     return events
   }
 
-  /// The event of the frame; `nil` if it is incomplete and valid so far.
+  /// Returns the event of the frame; `nil` if the frame is incomplete and valid so far.
   private func complete() -> Event? {
     guard frame.count >= 2 else { return nil }
     if frame.count == 2, let violation { return violation }
@@ -101,7 +101,7 @@ package struct WebSocketReader: Sendable {
     }
   }
 
-  /// The rule that the frame's first two bytes violate.
+  /// The event for a rule that the first two bytes of the frame violate; `nil` if there is none.
   private var violation: Event? {
     let (opcode, isLast, isMasked) = (frame[0] & 0x0F, frame[0] & 0x80 != 0, frame[1] & 0x80 != 0)
     if frame[0] & 0x70 != 0 { return .violation(.protocolError, "reserved bits are set") }
@@ -118,7 +118,7 @@ package struct WebSocketReader: Sendable {
     return nil
   }
 
-  /// RFC 6455, 5.5.1 and 7.4.
+  /// Returns the event of a close frame. RFC 6455, 5.5.1 and 7.4.
   private func closing(_ payload: [UInt8]) -> Event {
     guard !payload.isEmpty else { return .close(nil) }
     guard payload.count >= 2 else { return .violation(.protocolError, "a close code of one byte") }

@@ -169,7 +169,7 @@ package struct DeviceReach: Sendable {
     let (request, timeout, isVerbose) = (try link.request(), Duration.seconds(timeout), radio.verbose)
     return try await withLink(to: address) { adapter, connection in
       do throws(GATTError) { try await connection.exchangeMTU() } catch {
-        // If the device disconnects in response to a request, connect once more and leave the request out.
+        // If the device disconnects in response to a request, connects once more and omits this request.
         guard case .closed(.linkLost) = error, case .request(let pdu)? = await connection.suspect?.cause
         else {
           return try await failing { () async throws(GATTError) in throw error }

@@ -100,7 +100,7 @@ package enum Console {
 /// An error that ends a command. Its text is one line with the cause and advice.
 package struct Failure: Error, CustomStringConvertible {
   package let message: String
-  /// The error of the radio that is the cause, if it is one.
+  /// The radio's error, if the cause is an error of the radio.
   package let cause: HostError?
 
   package var description: String { message }

@@ -37,7 +37,7 @@ struct RecordingJob: Sendable {
   let device: DeviceReach
   let patience: PatienceOptions
   let tuning: LoopTuning
-  /// Whether to recover an adapter that does not answer.
+  /// Whether to recover an adapter that does not respond.
   var recovers = false
   var outputs = Outputs()
   var outputEnd = SampleStream.OutputEnd.goesOn
@@ -63,7 +63,7 @@ struct RecordingJob: Sendable {
     let stream = try SampleStream.open(outputs.streams, outputEnd)
     defer { stream?.close() }
     let outcomes = try await quietened(view).showing(limits, into: directory) { view in
-      // Recovering needs the capabilities until the end.
+      // Recovering an adapter needs the capabilities until the end.
       try await device.withRadio(tuning, .whole, links: recovers ? .max : wanted.count) { radio in
         let watching = recovers ? Self.watch(radio) : nil
         defer { watching?.cancel() }

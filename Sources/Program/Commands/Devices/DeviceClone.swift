@@ -225,7 +225,7 @@ struct DeviceValues: Sendable {
     let wasEncrypted = await connection.link.security?.isEncrypted == true
     do throws(GATTError) {
       values[handle] = try await connection.read(handle)
-      // The link was encrypted because the device refused the first request.
+      // The device refused the first request, and the host then encrypted the link.
       let isEncrypted = await connection.link.security?.isEncrypted == true
       if isEncrypted, !wasEncrypted { levels[handle] = .encrypted }
     } catch {

@@ -55,7 +55,7 @@ struct ReadCommand: AsyncParsableCommand, ReachesDevice {
     }
     guard isPresented else { return line }
     let formats = try await connection.readDetails(of: characteristic).formats
-    // If a value does not match its presentation format, print no text.
+    // Prints no text if a value does not match its presentation format.
     line.texts = (try? formats.texts(of: value.span)) ?? []
     return line
   }
@@ -149,7 +149,7 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
     let lost = try await device.withConnection(to: address) { connection in
       let characteristic = try await argument.characteristic(connection, to: .listen)
       let values = try await failing { () async throws(GATTError) in
-        // Without an MTU exchange, long values would be truncated.
+        // Exchange the MTU to avoid truncated values.
         try await connection.exchangeMTU()
         return try await connection.samples(characteristic, as: ValueCopy.self, capacity: Self.queueLimit)
       }

@@ -143,7 +143,8 @@ package struct EmulationOptions: ParsableArguments {
     return protection
   }
 
-  /// The options together with those in the text of a device, where an adapter would apply them, too.
+  /// Returns these options together with the options in the text of a device that an adapter would also
+  /// apply.
   func adding(_ specification: VirtualPeripheralSpecification) -> EmulationOptions {
     var options = self
     options.extended = extended || specification.commandSet == .extended
@@ -152,7 +153,7 @@ package struct EmulationOptions: ParsableArguments {
     return options
   }
 
-  /// Starts the faults of the first controller when they are due.
+  /// Starts each fault of the first controller at its time.
   fileprivate func disturb(_ emulation: ControllerAttachment) async {
     let due = [(hangsAfter, ControllerFault.silenceUntilReset), (diesAfter, .silence)]
       .compactMap { time, fault in time.map { (time: $0, fault: fault) } }
@@ -181,7 +182,7 @@ package struct EmulationOptions: ParsableArguments {
 
 /// Bonds of emulated devices, which persist when a host disconnects.
 private final class EmulatedBonds: Sendable {
-  /// In the order of the devices; `nil` for a device without security.
+  /// The security of each device, in the order of the devices; `nil` for a device without security.
   private let securities = Mutex<[PeripheralSecurity?]>([])
   /// Creates key pairs; `nil` if Secure Connections is not used.
   private let makeKeyPair: (@Sendable () -> any P256KeyAgreement)?
@@ -196,7 +197,8 @@ private final class EmulatedBonds: Sendable {
     makeKeyPair = isNeeded ? try failing { () throws(MissingLibcrypto) in try P256KeyPair.maker() } : nil
   }
 
-  /// Wraps the devices so that they require security: their own or, if they have none, that of the options.
+  /// Wraps the devices so that each requires its own security or, if it has none, the security of the
+  /// options.
   func securing(
     _ devices: [(peripheral: any VirtualPeripheral, protection: PeripheralProtection?)],
     _ options: EmulationOptions
@@ -407,7 +409,7 @@ struct Emulation: Sendable {
     return VirtualController(options.controller(0), peripherals: peripherals, air: options.air)
   }
 
-  /// Runs until the other end closes or the task is cancelled.
+  /// Waits until the peer closes the connection or the task is cancelled.
   private func untilEnded(
     _ emulation: ControllerAttachment, _ options: EmulationOptions, _ total: borrowing Mutex<Sent>
   ) async {
@@ -466,7 +468,7 @@ extension VirtualPeripheral {
   /// The peripheral without the wrapper that adds security.
   var unsecured: any VirtualPeripheral { (self as? SecuredPeripheral)?.base ?? self }
 
-  /// The advertised name of a device of a specification.
+  /// The advertised name of the device.
   fileprivate var name: String {
     switch self {
     case let ring as EmulatedRing: ring.configuration.name
@@ -476,7 +478,7 @@ extension VirtualPeripheral {
     }
   }
 
-  /// Number of values sent and dropped so far by a device of a specification.
+  /// Number of values that the device has sent and dropped so far.
   fileprivate var sentValues: (sent: Int, dropped: Int) {
     switch self {
     case let ring as EmulatedRing: (ring.sentRawNotifications, ring.droppedByRing)

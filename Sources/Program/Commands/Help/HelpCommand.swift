@@ -272,7 +272,7 @@ enum HelpTopic: String, CaseIterable {
     is worn at rest with exactly 72 beats per minute. Defaults are in parentheses.
     """
 
-  /// Lines with a term and its explanation, at most 79 columns wide.
+  /// Returns lines with a term and its explanation, at most 79 columns wide.
   private static func inColumns(_ term: String, _ meaning: String) -> String {
     let (indent, width) = (24, 79)
     var lines = ["  " + term + String(repeating: " ", count: max(2, indent - 2 - term.count))]

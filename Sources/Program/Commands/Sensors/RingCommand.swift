@@ -33,7 +33,7 @@ struct RingToolCommand: ParsableCommand {
       Decode.self,
     ])
 
-  /// `ringtap ring decode`, an earlier name of `ringtap decode`.
+  /// The command `ringtap ring decode`, an earlier name of `ringtap decode`.
   struct Decode: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "decode",

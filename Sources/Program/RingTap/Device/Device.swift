@@ -191,7 +191,7 @@ public actor Device {
   /// Unsubscribes while the device still responds, then closes the link.
   func leave() async {
     let (connection, subscriptions) = (connection, subscriptions)
-    // This must run even if the task is cancelled, so it has its own task.
+    // A separate task runs even if the current task is cancelled.
     let work = Task {
       for subscription in subscriptions where await connection.end == nil {
         try? await connection.unsubscribe(subscription)
