@@ -30,8 +30,8 @@ package import SensorSessions
 /// }
 /// ```
 ///
-/// Only `directory` and `devices` with name, address and sensor are required. A gigabyte is 10⁹ bytes. Several
-/// adapters are a list, and a device may be tied to one of them:
+/// Only `directory` and `devices` with name, address and sensor are required. A gigabyte is 10⁹ bytes.
+/// `radios` lists several adapters, and `adapter` ties a device to an adapter:
 ///
 /// ```json
 /// {
