@@ -21,6 +21,43 @@ extension CharacteristicValue {
   public var octets: [UInt8] { [UInt8](encoding: encodedByteCount) { encode(into: &$0) } }
 }
 
+/// A characteristic of a service, with the type of its value.
+public struct Characteristic<Value: CharacteristicValue>: Hashable, Sendable {
+  public let uuid: BluetoothUUID
+  public let service: BluetoothUUID
+
+  public init(_ uuid: BluetoothUUID, in service: BluetoothUUID) {
+    (self.uuid, self.service) = (uuid, service)
+  }
+}
+
+/// Bluetooth Assigned Numbers, 3.8, and the services that specify the characteristics.
+extension Characteristic where Value == DeviceInformationText {
+  public static var manufacturerName: Self { Self(.manufacturerName, in: .deviceInformation) }
+  public static var modelNumber: Self { Self(.modelNumber, in: .deviceInformation) }
+  public static var serialNumber: Self { Self(.serialNumber, in: .deviceInformation) }
+  public static var hardwareRevision: Self { Self(.hardwareRevision, in: .deviceInformation) }
+  public static var firmwareRevision: Self { Self(.firmwareRevision, in: .deviceInformation) }
+  public static var softwareRevision: Self { Self(.softwareRevision, in: .deviceInformation) }
+}
+
+extension Characteristic where Value == BatteryLevel {
+  public static var batteryLevel: Self { Self(.batteryLevel, in: .battery) }
+}
+
+extension Characteristic where Value == BodySensorLocation {
+  public static var bodySensorLocation: Self { Self(.bodySensorLocation, in: .heartRate) }
+}
+
+extension Characteristic where Value == SensorLocation {
+  /// Mounting location of a cycling sensor.
+  public static var sensorLocation: Self { Self(.sensorLocation, in: .cyclingSpeedAndCadence) }
+}
+
+extension Characteristic where Value == TemperatureType {
+  public static var temperatureType: Self { Self(.temperatureType, in: .healthThermometer) }
+}
+
 /// Reads the fields of a value one after the other and checks each against the remaining bytes.
 struct FieldReader: ~Escapable {
   let bytes: Span<UInt8>

@@ -13,7 +13,7 @@ import SensorSessions
 ///
 /// ```swift
 /// try await radio.withConnection(to: "70:CB:0D:00:A1:B2") { device in
-///   print(try await device.read(.firmwareRevision, as: String.self))
+///   print(try await device.value(of: .firmwareRevision).text)
 ///   try await device.write([0x01], to: "6e400002-b5a3-f393-e0a9-e50e24dcca9e")
 ///   for try await value in device.notifications(of: "6e400003-b5a3-f393-e0a9-e50e24dcca9e") { print(value.bytes) }
 /// }
@@ -78,6 +78,13 @@ public actor Device {
   ) async throws(HostError) -> Value {
     let octets = try await read(characteristic)
     do throws(WireError) { return try Value(decoding: octets.span) } catch { throw .gatt(.malformed(error)) }
+  }
+
+  /// Reads a value of the type that belongs to the characteristic: `device.value(of: .batteryLevel).percent`.
+  ///
+  /// - Throws: the errors of `read(_:as:)`.
+  public func value<Value>(of characteristic: Characteristic<Value>) async throws(HostError) -> Value {
+    try await read(characteristic.uuid, as: Value.self)
   }
 
   /// Writes a value. If the characteristic supports writes with response, waits for the device's response.
@@ -211,7 +218,7 @@ extension Radio {
   ///
   /// ```swift
   /// let text = try await radio.withConnection(to: "70:CB:0D:00:A1:B2") { device in
-  ///   try await device.read(.firmwareRevision, as: String.self)
+  ///   try await device.value(of: .firmwareRevision).text
   /// }
   /// ```
   ///

@@ -57,7 +57,7 @@ package final class SensorLink: Sendable {
     var characteristics: [GATTDatabase.Characteristic]
   }
 
-  private static let texts: [BluetoothUUID] = [
+  private static let texts: [Characteristic<DeviceInformationText>] = [
     .manufacturerName, .modelNumber, .serialNumber, .hardwareRevision, .firmwareRevision, .softwareRevision,
   ]
 
@@ -214,17 +214,11 @@ package final class SensorLink: Sendable {
 
   private func read(_ reader: FactsReader) async throws(HostError) -> SensorFacts {
     var facts = SensorFacts()
-    for uuid in Self.texts {
-      facts.texts[uuid] = try await reader.decoded(DeviceInformationText.self, uuid, in: .deviceInformation)?
-        .text
-    }
-    facts.battery = try await reader.decoded(BatteryLevel.self, .batteryLevel, in: .battery)
-    facts.bodyLocation = try await reader.decoded(
-      BodySensorLocation.self, .bodySensorLocation, in: .heartRate)
-    facts.mounting = try await reader.decoded(
-      SensorLocation.self, .sensorLocation, in: .cyclingSpeedAndCadence)
-    facts.temperatureType = try await reader.decoded(
-      TemperatureType.self, .temperatureType, in: .healthThermometer)
+    for text in Self.texts { facts.texts[text.uuid] = try await reader.value(of: text)?.text }
+    facts.battery = try await reader.value(of: .batteryLevel)
+    facts.bodyLocation = try await reader.value(of: .bodySensorLocation)
+    facts.mounting = try await reader.value(of: .sensorLocation)
+    facts.temperatureType = try await reader.value(of: .temperatureType)
     return facts
   }
 }
@@ -236,10 +230,8 @@ private struct FactsReader: Sendable {
 
   /// Reads and decodes a value. Returns `nil` if the value is missing or cannot be decoded, or if the device
   /// refuses to read it.
-  func decoded<Value: CharacteristicValue>(
-    _ type: Value.Type, _ uuid: BluetoothUUID, in service: BluetoothUUID
-  ) async throws(HostError) -> Value? {
-    guard let characteristic = database.characteristic(uuid, in: service, with: .read),
+  func value<Value>(of wanted: Characteristic<Value>) async throws(HostError) -> Value? {
+    guard let characteristic = database.characteristic(wanted.uuid, in: wanted.service, with: .read),
       characteristic.properties.contains(.read)
     else { return nil }
     do throws(GATTError) {

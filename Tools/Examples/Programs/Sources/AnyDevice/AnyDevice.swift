@@ -11,7 +11,7 @@ else { fatalError("which device, and which characteristic? 70:CB:0D:00:18:0D 2a3
 await runProgram {
   let radio = try await Radio.open(arguments.dropFirst(2).first)
   try await radio.withConnection(to: address) { device in
-    print("firmware", try await device.read(.firmwareRevision, as: String.self))
+    print("firmware", try await device.value(of: .firmwareRevision).text)
     for try await value in device.notifications(of: characteristic) {
       print(value.time.nanoseconds, value.bytes)
     }
