@@ -104,7 +104,7 @@ import LiveView
       #expect(rates == ["ringtap_heart_rate_bpm,device=chest": 72])
       #expect(
         value("ringtap_adapter_up", "ringtap_adapter_up,adapter=hci0,address=00:1A:7D:DA:71:13") == 1)
-      let other = #"adapter=unix:/tmp/a"b,address="#
+      let other = #"adapter=unix:/tmp/a\"b"#
       #expect(value("ringtap_adapter_up", "ringtap_adapter_up,\(other)") == 0)
       #expect(value("ringtap_adapter_devices", "ringtap_adapter_devices,\(other)") == 5)
       #expect(type("ringtap_adapter_recoveries") == "counter")

@@ -66,10 +66,24 @@ extension InTestKernel {
       return try #require(nil, "never as wanted: \(String(describing: last))")
     }
 
+    /// Whether the first device streams and more than this many notifications have been received.
+    private func streams(_ status: Status, beyond count: Int) -> Bool {
+      status.devices.first.map { $0.state == "streaming" && $0.received > count } ?? false
+    }
+
     private func captures(_ device: String) throws -> [CaptureFolder] {
       let folder = scene.path("captures/\(device)")
       return try FileManager.default.contentsOfDirectory(atPath: folder).sorted()
         .map { try CaptureFolder("\(folder)/\($0)") }
+    }
+
+    /// Prints a row of the table in the guide "Boards that run unattended": the longest time without a row,
+    /// and the time from the first step of the recovery to the answer.
+    private func tell(_ what: String, _ folders: [CaptureFolder], _ recovery: Int?) {
+      let times = folders.flatMap { $0.tables.values.flatMap { $0.map(\.timeNs) } }.sorted()
+      let pause = zip(times, times.dropFirst()).map { $1 - $0 }.max() ?? 0
+      let text = recovery.map { String(format: "%.1f", Double($0) / 1000) } ?? "–"
+      print("RECOVERY | \(what) | \(text) | \(String(format: "%.1f", Double(pause) / 1e9)) |")
     }
 
     /// The controller stops answering in the middle of a capture, and answers again after HCI Reset.
@@ -80,14 +94,14 @@ extension InTestKernel {
       if !isShared { try scene.takeDown(0) }
       let daemon = try daemon(
         #""radio": {"adapter": "\#(Self.address)", "mode": "\#(mode)"}"#, [ring("left", peer.address)])
-      let before = try status { $0.devices[0].state == "streaming" && $0.devices[0].received > 100 }
+      let before = try status { streams($0, beyond: 100) }
       try daemon.line(
         on: .errors, containing: isShared ? "it answers again, after" : "reopening the adapter",
         within: .seconds(120))
       // Counts continue on the radio that was opened again.
       let known = try status { !$0.devices.isEmpty }.devices[0].received
       #expect(known >= before.devices[0].received)
-      _ = try status { $0.devices.contains { $0.state == "streaming" && $0.received > known + 300 } }
+      _ = try status { streams($0, beyond: known + 300) }
       let facts = try status { _ in true }
       daemon.send(SIGTERM)
       let result = try daemon.finish()
@@ -100,16 +114,12 @@ extension InTestKernel {
         #expect(facts.adapters?.first?.recoveries == 1, "\(facts)")
         let gaps = folders.flatMap { $0.session.gaps }
         #expect(folders.count == 1 && gaps.count == 1, "\(result.errors)")
-        print(
-          "RECOVERY | \(mode) | \(facts.adapters?.first?.lastRecoveryMs ?? -1) ms | gap \(gaps.first?.lengthMs ?? -1) ms"
-        )
+        tell(mode, folders, facts.adapters?.first?.lastRecoveryMs)
       } else {
         #expect(folders.count == 2, "\(result.errors)")
         #expect(result.errors.contains("did not answer command"), "\(result.errors)")
-        let pause = try #require(folders.last).session.startedAtNs.value - folders[0].session.endedAtNs.value
-        print("RECOVERY | \(mode) | between captures \(pause / 1_000_000) ms")
+        tell(mode, folders, nil)
       }
-      print(result.errors)
     }
 
     /// A controller that no step revives: each is reported with its outcome, and that something must be done
@@ -118,7 +128,7 @@ extension InTestKernel {
       let peer = try scene.emulatedRing("--rate", "300", "--dies-after", "12")
       let daemon = try daemon(
         #""radio": {"adapter": "\#(Self.address)", "mode": "raw"}"#, [ring("left", peer.address)])
-      let before = try status { $0.devices[0].state == "streaming" && $0.devices[0].received > 100 }
+      let before = try status { streams($0, beyond: 100) }
       for text in [
         "does not answer commands; recovering it", "hci0: reopening it: still no answer, after",
         "hci0: switching it off and on: ", "hci0: blocking and unblocking it (rfkill): ",
@@ -132,13 +142,12 @@ extension InTestKernel {
       let again = try scene.emulatedRingAnywhere(["--rate", "300"])
       #expect(again.ring.address == peer.address)
       _ = try status {
-        $0.devices[0].state == "streaming" && $0.devices[0].received > before.devices[0].received + 100
+        streams($0, beyond: before.devices[0].received + 100)
           && $0.adapters?.first?.state == "up"
       }
       daemon.send(SIGTERM)
       let result = try daemon.finish()
       #expect(result.status == 0, "\(result.errors)")
-      print(result.errors)
     }
 
     /// The last step, with a file in the place of the `authorized` of a USB device: what is written there
@@ -158,7 +167,7 @@ extension InTestKernel {
         "python3", ["-uc", "import sys\nwhile True:\n for c in open(sys.argv[1]).read(): print(c)", file])
       let daemon = try daemon(
         #""radio": {"adapter": "\#(Self.address)", "mode": "raw"}"#, [ring("left", peer.address)])
-      let before = try status { $0.devices[0].state == "streaming" && $0.devices[0].received > 100 }
+      let before = try status { streams($0, beyond: 100) }
       try bus.line(containing: "0", within: .seconds(120))
       scene.unplug(peer)
       try bus.line(containing: "1")
@@ -167,13 +176,13 @@ extension InTestKernel {
         on: .errors, containing: "authorising its USB device again: it answers again, after",
         within: .seconds(60))
       let after = try status {
-        $0.devices[0].state == "streaming" && $0.devices[0].received > before.devices[0].received + 100
+        streams($0, beyond: before.devices[0].received + 100)
       }
       #expect(after.adapters?.first?.recoveries == 1 && after.adapters?.first?.state == "up")
       daemon.send(SIGTERM)
       let result = try daemon.finish()
       #expect(result.status == 0, "\(result.errors)")
-      print("RECOVERY | USB | \(after.adapters?.first?.lastRecoveryMs ?? -1) ms\n\(result.errors)")
+      tell("raw, by USB", try captures("left"), after.adapters?.first?.lastRecoveryMs)
     }
 
     /// BlueZ's emulation, stopped by a signal, is a controller of independent make that does not answer.
@@ -181,7 +190,7 @@ extension InTestKernel {
       let controllers = try scene.linkedControllers()
       let daemon = try daemon(
         #""radio": {"adapter": "hci0", "mode": "raw"}"#, [ring("absent", "70:CB:0D:00:A1:B2")])
-      _ = try status { $0.devices[0].state == "connecting" }
+      _ = try status { $0.devices.first?.state == "connecting" }
       controllers.send(SIGSTOP)
       try daemon.line(on: .errors, containing: "does not answer commands; recovering it")
       try daemon.line(on: .errors, containing: "reopening it: still no answer")
@@ -191,7 +200,6 @@ extension InTestKernel {
       daemon.send(SIGTERM)
       let result = try daemon.finish()
       #expect(result.status == 0, "\(result.errors)")
-      print(result.errors)
     }
 
     /// An adapter that comes back powered down is switched on. One that was switched off while it was present
@@ -201,14 +209,14 @@ extension InTestKernel {
       let peer = try scene.emulatedRing("--rate", "300")
       let daemon = try daemon(
         #""radio": {"adapter": "\#(Self.address)", "mode": "\#(mode)"}"#, [ring("left", peer.address)])
-      let before = try status { $0.devices[0].state == "streaming" && $0.devices[0].received > 100 }
+      let before = try status { streams($0, beyond: 100) }
       scene.unplug(peer)
       try daemon.line(on: .errors, containing: "hci0 was removed; continuing when \(Self.address) comes back")
       try scene.occupy(0)
       let again = try scene.emulatedRingAnywhere(["--rate", "300"])
       try scene.takeDown(Int(again.adapter.dropFirst(3))!)
       let after = try status {
-        $0.devices[0].state == "streaming" && $0.devices[0].received > before.devices[0].received + 100
+        streams($0, beyond: before.devices[0].received + 100)
       }
       #expect(after.devices[0].adapter == again.adapter)
       try scene.takeDown(Int(again.adapter.dropFirst(3))!)
@@ -221,7 +229,6 @@ extension InTestKernel {
       #expect(result.errors.contains("switched on"), "\(result.errors)")
       let folders = try captures("left")
       #expect(folders.count == 1)
-      print(result.errors)
     }
 
     /// `capture --recover` recovers its adapter; without the option it does not.
@@ -256,7 +263,6 @@ extension InTestKernel {
       #expect(result.errors.contains("the controller disappeared"), "\(result.errors)")
       let capture = try CaptureFolder(path)
       #expect(capture.rowCount > 0 && capture.session.received == capture.rowCount)
-      print(result.errors, capture.session.endReason)
     }
 
     /// Two adapters in one air, twelve rings, one daemon: they are spread, and told apart in the status. When
@@ -284,17 +290,20 @@ extension InTestKernel {
       #expect(page.contains(#"ringtap_adapter_devices{adapter="hci1",address="00:00:5E:00:53:02"} 6"#))
       let text = try scene.ringtap("status", "--socket", socket).outputLines
       #expect(text[0].hasPrefix("2 adapters, up "))
-      print(text.joined(separator: "\n"))
       // The first controller dies.
       try daemon.line(on: .errors, containing: "hci0 could not be recovered", within: .seconds(180))
-      let moved = try status(within: .seconds(180)) {
+      // Its five devices that are not tied to it begin a capture on the other adapter.
+      _ = try daemon.lines(on: .errors, untilThey: "say that five devices have moved", within: .seconds(120))
+      {
+        $0.count { $0.contains(": recording into ") } >= 12 + 5
+      }
+      let moved = try status {
         $0.devices.count { $0.state == "streaming" && $0.adapter == "hci1" } == 11
       }
       #expect(moved.adapters?.map(\.devices) == [1, 11] && moved.devices[0].adapter == "hci0")
       daemon.send(SIGTERM)
       let result = try daemon.finish(within: .seconds(60))
       #expect(result.status == 0, "\(result.errors)")
-      print(result.errors)
     }
   }
 }

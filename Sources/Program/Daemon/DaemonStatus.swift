@@ -364,7 +364,7 @@ extension DaemonStatus {
 
   private func addAdapters(to page: inout MetricsPage) {
     func labels(_ adapter: Adapter) -> [(String, String)] {
-      [("adapter", adapter.name), ("address", adapter.address?.description ?? "")]
+      [("adapter", adapter.name)] + (adapter.address.map { [("address", $0.description)] } ?? [])
     }
     page.add("ringtap_adapter_up", .gauge, "1 while the adapter is open and not found in trouble.")
     for adapter in adapters {
@@ -427,8 +427,13 @@ private struct MetricsPage {
   mutating func sample(_ name: String, _ labels: [(String, String)], _ value: String) {
     // The name of a transport may be a path.
     let labels = labels.map { label, value in
-      let escaped = value.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"").replacing(
-        "\n", with: "\\n")
+      let escaped = value.map { letter in
+        switch letter {
+        case "\\", "\"": "\\\(letter)"
+        case "\n": "\\n"
+        default: String(letter)
+        }
+      }.joined()
       return "\(label)=\"\(escaped)\""
     }.joined(separator: ",")
     text += labels.isEmpty ? "\(name) \(value)\n" : "\(name){\(labels)} \(value)\n"

@@ -84,7 +84,8 @@ package struct EmulationOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
-      "Let the first controller stop responding after this time, for good.", valueName: "seconds"),
+      "Let the first controller stop responding after this time, for good; its links are lost.",
+      valueName: "seconds"),
     in: NumberRange(above: 0, upTo: 86_400, "seconds"))
   var diesAfter: Double?
 
@@ -155,14 +156,15 @@ package struct EmulationOptions: ParsableArguments {
 
   /// Starts each fault of the first controller at its time.
   fileprivate func disturb(_ emulation: ControllerAttachment) async {
-    let due = [(hangsAfter, ControllerFault.silenceUntilReset), (diesAfter, .silence)]
-      .compactMap { time, fault in time.map { (time: $0, fault: fault) } }
-      .sorted { $0.time < $1.time }
+    // A dead controller leaves the air, too: its peers lose their links.
+    let due = [
+      (hangsAfter, [ControllerFault.silenceUntilReset]), (diesAfter, [.silence, .restart(announcedBy: [])]),
+    ].compactMap { time, faults in time.map { (time: $0, faults: faults) } }.sorted { $0.time < $1.time }
     var passed = 0.0
-    for (time, fault) in due {
+    for (time, faults) in due {
       guard (try? await Task.sleep(for: .seconds(time - passed))) != nil else { return }
       passed = time
-      await emulation.inject(fault)
+      for fault in faults { await emulation.inject(fault) }
     }
   }
 
