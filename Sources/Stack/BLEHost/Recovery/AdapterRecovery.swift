@@ -163,6 +163,7 @@ public struct AdapterRecovery: Sendable {
   /// - Parameters:
   ///   - adapter: the adapter when it was last seen.
   ///   - use: state in which it is used.
+  ///   - tools: take the steps.
   ///   - clock: measures the recovery's time.
   public init(
     of adapter: AdapterInfo, for use: Use, with tools: any RecoveryTools = SystemRecoveryTools(),

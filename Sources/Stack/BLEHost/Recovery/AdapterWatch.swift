@@ -63,6 +63,7 @@ public actor AdapterWatch {
 
   /// - Parameters:
   ///   - adapter: the adapter, or a wrapper of it.
+  ///   - tools: take the steps.
   ///   - note: receives a line for each event, on the receive thread.
   ///   - changed: receives each new state.
   /// - Returns: `nil` if the adapter is not one of the kernel's host.

@@ -40,7 +40,9 @@ public struct AdapterSwitches: Sendable {
   /// `open("/dev/rfkill", O_WRONLY)`, `write`. Needs write access to the device, and no capability. May block
   /// for seconds.
   ///
-  /// - Parameter number: number of the switch: `rfkillNumber`.
+  /// - Parameters:
+  ///   - isBlocked: whether to block it.
+  ///   - number: number of the switch: `rfkillNumber`.
   public func setBlocked(_ isBlocked: Bool, number: UInt32) throws(SystemError) {
     // `struct rfkill_event`: number, type, operation, soft, hard. The number is in the processor's byte order,
     // which is little-endian on all supported ones.
@@ -65,7 +67,9 @@ public struct AdapterSwitches: Sendable {
   ///
   /// `open`, `write`. By default only root may write the file. May block for seconds.
   ///
-  /// - Parameter path: the file: `authorisation`.
+  /// - Parameters:
+  ///   - isAuthorised: whether to authorise the device.
+  ///   - path: the file: `authorisation`.
   public static func setAuthorised(_ isAuthorised: Bool, at path: String) throws(SystemError) {
     try Files.command(path, [isAuthorised ? 0x31 : 0x30].span)
   }
