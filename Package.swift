@@ -88,7 +88,7 @@ let targets: [[Target]] = [
     [
       library("JSONText", ["BLEWire"]),
       library("Physiology", ["BLEWire"]),
-      library("BLESensors", ["BLEWire"]),
+      library("BLESensors", ["BLEWire", "JSONText"]),
       library("ColmiRing", ["BLEWire", "JSONText", "Physiology"]),
       library(
         "SensorSessions",

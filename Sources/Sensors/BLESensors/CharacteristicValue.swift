@@ -1,4 +1,7 @@
 public import BLEWire
+#if !hasFeature(Embedded)
+  package import JSONText
+#endif
 
 /// Typed characteristic value: the bytes of a read, a write, a notification or an indication.
 ///
@@ -90,3 +93,21 @@ struct FieldReader: ~Escapable {
   mutating func u64() throws(WireError) -> UInt64 { bytes.u64(at: try take(8)) }
   mutating func s16() throws(WireError) -> Int16 { Int16(bitPattern: try u16()) }
 }
+
+#if !hasFeature(Embedded)
+  /// A characteristic value that describes itself as fields, for JSON and text. The names of the fields include
+  /// units.
+  package protocol SensorValueFields: CharacteristicValue, FieldSource {}
+
+  extension FieldList {
+    /// Adds the number of bytes after the last known field, if there are any.
+    package mutating func members(trailing byteCount: Int) {
+      if byteCount > 0 { member("trailingBytes", byteCount) }
+    }
+  }
+
+  /// Returns the name of a code, or `reserved`.
+  package func name(_ code: UInt8, in names: [String]) -> String {
+    Int(code) < names.count ? names[Int(code)] : "reserved"
+  }
+#endif

@@ -1,4 +1,7 @@
 public import BLEWire
+#if !hasFeature(Embedded)
+  package import JSONText
+#endif
 
 /// Notification of a heart-rate sensor: rate, skin contact, energy, and the intervals between beats.
 ///
@@ -268,3 +271,64 @@ public struct BandAdvertisement: Hashable, Sendable, BitwiseCopyable {
     beatsPerMinute = rate == 0 || rate >= 0xF0 ? nil : rate
   }
 }
+
+#if !hasFeature(Embedded)
+  extension HeartRateMeasurement: SensorValueFields {
+    package func describe(into fields: inout FieldList) {
+      fields.member("heartRateBpm", beatsPerMinute, words: "\(beatsPerMinute) beats/min\(contactWords)")
+      fields.member("heartRateIs16Bit", flags.contains(.rateIs16Bit), .hidden)
+      fields.member("sensorContact", contactName, .hidden)
+      fields.member("energyExpendedKilojoules", energyExpendedKilojoules)
+      // Rounded to the nearest millisecond.
+      let milliseconds = rrIntervals.indices.map { "\((Int(rrIntervals[$0]) * 1_000 + 512) / 1_024)" }
+      fields.member(
+        "rrIntervals1024ths", milliseconds.isEmpty ? .hidden : .ofName,
+        words: milliseconds.joined(separator: ", ") + " ms"
+      ) { fields in
+        for index in rrIntervals.indices { fields.value(rrIntervals[index]) }
+      }
+      fields.members(trailing: trailingByteCount)
+    }
+
+    private var contactWords: String {
+      switch contact {
+      case .notSupported: ""
+      case .notDetected: ", no contact"
+      case .detected: ", contact"
+      }
+    }
+
+    private var contactName: String {
+      switch contact {
+      case .notSupported: "notSupported"
+      case .notDetected: "notDetected"
+      case .detected: "detected"
+      }
+    }
+  }
+
+  extension BodySensorLocation: SensorValueFields {
+    private static let names = ["other", "chest", "wrist", "finger", "hand", "earLobe", "foot"]
+
+    /// The place in words, such as "ear lobe"; `nil` if it is another one, or reserved.
+    package var place: String? {
+      self == .other || Int(rawValue) >= Self.names.count
+        ? nil : Field.words(of: name(rawValue, in: Self.names))
+    }
+
+    package func describe(into fields: inout FieldList) {
+      let name = name(rawValue, in: Self.names)
+      fields.member("bodySensorLocationCode", rawValue, .hidden)
+      fields.member(
+        "bodySensorLocation", name, .words("location"),
+        words: name == "reserved" ? "reserved (\(rawValue))" : Field.words(of: name))
+    }
+  }
+
+  extension HeartRateCommand: SensorValueFields {
+    package func describe(into fields: inout FieldList) {
+      fields.member("command", (self == .resetEnergyExpended ? "resetEnergyExpended" : "reserved"))
+      if self != .resetEnergyExpended { fields.member("commandCode", rawValue) }
+    }
+  }
+#endif

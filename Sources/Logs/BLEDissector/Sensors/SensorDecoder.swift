@@ -1,4 +1,4 @@
-package import BLESensors
+import BLESensors
 package import BLEWire
 import ColmiRing
 package import JSONText
@@ -182,18 +182,4 @@ package struct SensorDecoder {
     }
     return fields
   }
-}
-
-/// A characteristic value that can be written as fields. The names of the fields include units.
-package protocol SensorValueFields: CharacteristicValue, FieldSource {}
-
-extension FieldList {
-  mutating func members(trailing byteCount: Int) {
-    if byteCount > 0 { member("trailingBytes", byteCount) }
-  }
-}
-
-/// Returns the name of a code, or `reserved`.
-func name(_ code: UInt8, in names: [String]) -> String {
-  Int(code) < names.count ? names[Int(code)] : "reserved"
 }

@@ -68,7 +68,7 @@ private struct HeartRateWriter: SensorWriter {
 
   func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) throws {
     guard isJSON else {
-      let location = facts.bodyLocation.flatMap { Self.names[$0] }.map { ", worn on the \($0)" } ?? ""
+      let location = facts.bodyLocation.flatMap(\.place).map { ", worn on the \($0)" } ?? ""
       return Console.note(facts.text(peer) + location)
     }
     try facts.show(peer) { line in
@@ -87,10 +87,6 @@ private struct HeartRateWriter: SensorWriter {
       try Console.print("no contact")
     }
   }
-
-  private static let names: [BodySensorLocation: String] = [
-    .chest: "chest", .wrist: "wrist", .finger: "finger", .hand: "hand", .earLobe: "ear lobe", .foot: "foot",
-  ]
 
   private static func showObject(_ sample: HeartRateSample) throws(Console.WriteError) {
     try Console.json { line in
