@@ -1,4 +1,7 @@
 public import BLEWire
+#if !hasFeature(Embedded)
+  package import JSONText
+#endif
 
 /// Remaining charge of a battery.
 ///
@@ -127,3 +130,44 @@ public struct BatteryLevelStatus: CharacteristicValue, BitwiseCopyable {
     if let additionalStatus { output.append(additionalStatus) }
   }
 }
+
+#if !hasFeature(Embedded)
+  extension BatteryLevel: SensorValueFields {
+    package func describe(into fields: inout FieldList) {
+      fields.member("batteryLevelPercent", percent, .words("battery"))
+    }
+  }
+
+  extension BatteryPowerState: SensorValueFields {
+    package func describe(into fields: inout FieldList) {
+      fields.member("present", name(present, in: ["unknown", "notSupported", "notPresent", "present"]))
+      fields.member(
+        "discharging", name(discharging, in: ["unknown", "notSupported", "notDischarging", "discharging"]))
+      fields.member("charging", name(charging, in: ["unknown", "notChargeable", "notCharging", "charging"]))
+      fields.member("level", name(level, in: ["unknown", "notSupported", "good", "criticallyLow"]))
+    }
+  }
+
+  extension BatteryLevelStatus: SensorValueFields {
+    private static let externalPower = ["no", "yes", "unknown"]
+    private static let chargeStates = ["unknown", "charging", "dischargingActive", "dischargingInactive"]
+    private static let chargeLevels = ["unknown", "good", "low", "critical"]
+
+    package func describe(into fields: inout FieldList) {
+      fields.member("batteryPresent", (powerState.isBatteryPresent ? "present" : "notPresent"))
+      fields.member("wiredExternalPower", name(powerState.wiredExternalPower, in: Self.externalPower))
+      fields.member("wirelessExternalPower", name(powerState.wirelessExternalPower, in: Self.externalPower))
+      fields.member("chargeState", name(powerState.chargeState, in: Self.chargeStates))
+      fields.member("chargeLevel", name(powerState.chargeLevel, in: Self.chargeLevels))
+      fields.member("chargingTypeCode", powerState.chargingType)
+      fields.member("chargingFaultBits", powerState.chargingFaults)
+      if let identifier { fields.member("identifier", identifier) }
+      if let level { fields.member("batteryLevelPercent", level) }
+      if let additionalStatus {
+        fields.member("serviceRequired", name(additionalStatus & 3, in: ["no", "yes", "unknown"]))
+        fields.member("batteryFault", additionalStatus & 4 != 0)
+      }
+      fields.members(trailing: trailingByteCount)
+    }
+  }
+#endif

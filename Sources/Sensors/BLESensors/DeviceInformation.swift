@@ -1,4 +1,7 @@
 public import BLEWire
+#if !hasFeature(Embedded)
+  package import JSONText
+#endif
 
 /// Extended unique identifier of a device: the upper 24 bits are assigned by the IEEE, the lower 40 bits by
 /// the manufacturer.
@@ -174,3 +177,52 @@ public struct RegulatoryCertification: CharacteristicValue {
     }
   }
 }
+
+#if !hasFeature(Embedded)
+  extension SystemID: SensorValueFields {
+    package func describe(into fields: inout FieldList) {
+      fields.member(
+        "organizationallyUniqueIdentifier", digits(UInt64(organizationallyUniqueIdentifier), byteCount: 3))
+      fields.member("manufacturerIdentifier", digits(manufacturerIdentifier, byteCount: 5))
+      if let address { fields.member("bluetoothAddress", address.description) }
+    }
+
+    private func digits(_ number: UInt64, byteCount: Int) -> String {
+      (0..<byteCount).reversed().map { hexadecimal(UInt8(truncatingIfNeeded: number >> UInt64(8 * $0))) }
+        .joined()
+        .uppercased()
+    }
+  }
+
+  extension PnPID: SensorValueFields {
+    package func describe(into fields: inout FieldList) {
+      func digits(_ number: UInt16) -> String {
+        "0x" + hexadecimal(UInt8(number >> 8)) + hexadecimal(UInt8(number & 0xFF))
+      }
+      fields.member("vendorIdSource", vendorSource, .hidden)
+      fields.member(
+        "vendorId", vendor, .none,
+        words: "Vendor \(digits(vendor)) product \(digits(product)) version \(digits(version))")
+      fields.member("productId", product, .hidden)
+      fields.member("productVersion", version, .hidden)
+    }
+  }
+
+  extension DeviceInformationText: SensorValueFields {
+    package func describe(into fields: inout FieldList) { fields.member("text", text) }
+  }
+
+  extension RegulatoryCertification: SensorValueFields {
+    package func describe(into fields: inout FieldList) {
+      fields.member("certifications") { fields in
+        for entry in entries {
+          fields.object { fields in
+            fields.member("authority", entry.authority)
+            fields.member("structureType", entry.structureType)
+            fields.member("data", hex: entry.data.span)
+          }
+        }
+      }
+    }
+  }
+#endif
