@@ -152,19 +152,7 @@ package struct SensorDecoder {
     from first: [UInt8], to last: [UInt8], into fields: inout FieldList
   ) throws(WireError) {
     let before = try CyclingSpeed(decoding: first.span)
-    let after = try CyclingSpeed(decoding: last.span)
-    if let change = after.crankChange(since: before) {
-      fields.member("deltaCrankRevolutions", change.revolutions)
-      fields.member("deltaTime1024ths", change.ticks)
-      fields.member("cadenceRevolutionsPerMinute", change.perMinute)
-      if !change.isPossible { fields.member("crankRestart", true) }
-    }
-    if let change = after.wheelChange(since: before) {
-      fields.member("deltaWheelRevolutions", change.revolutions)
-      fields.member(after.crank == nil ? "deltaTime1024ths" : "deltaWheelTime1024ths", change.ticks)
-      fields.member("wheelRevolutionsPerMinute", change.perMinute)
-      if !change.isPossible { fields.member("wheelRestart", true) }
-    }
+    try CyclingSpeed(decoding: last.span).describe(since: before, into: &fields)
   }
 
   private static func fields(of error: WireError) -> FieldList {

@@ -1,4 +1,7 @@
 public import BLEWire
+#if !hasFeature(Embedded)
+  package import JSONText
+#endif
 
 /// Revolution counts of a wheel and a crank, each with the time of the last revolution.
 ///
@@ -119,3 +122,41 @@ public struct CyclingSpeedFeatures: CharacteristicValue, OptionSet, BitwiseCopya
   public var encodedByteCount: Int { 2 }
   public func encode(into output: inout OutputSpan<UInt8>) { output.append(u16: rawValue) }
 }
+
+#if !hasFeature(Embedded)
+  extension CyclingSpeed: SensorValueFields {
+    package func describe(into fields: inout FieldList) {
+      fields.member("cumulativeWheelRevolutions", wheel?.revolutions)
+      fields.member("lastWheelEventTime1024ths", wheel?.lastEventTicks)
+      fields.member("cumulativeCrankRevolutions", crank?.revolutions)
+      fields.member("lastCrankEventTime1024ths", crank?.lastEventTicks)
+      fields.members(trailing: trailingByteCount)
+    }
+  }
+
+  extension CyclingSpeed {
+    /// Adds the change since an earlier measurement.
+    package func describe(since before: CyclingSpeed, into fields: inout FieldList) {
+      if let change = crankChange(since: before) {
+        fields.member("deltaCrankRevolutions", change.revolutions)
+        fields.member("deltaTime1024ths", change.ticks)
+        fields.member("cadenceRevolutionsPerMinute", change.perMinute)
+        if !change.isPossible { fields.member("crankRestart", true) }
+      }
+      if let change = wheelChange(since: before) {
+        fields.member("deltaWheelRevolutions", change.revolutions)
+        fields.member(crank == nil ? "deltaTime1024ths" : "deltaWheelTime1024ths", change.ticks)
+        fields.member("wheelRevolutionsPerMinute", change.perMinute)
+        if !change.isPossible { fields.member("wheelRestart", true) }
+      }
+    }
+  }
+
+  extension CyclingSpeedFeatures: SensorValueFields {
+    package func describe(into fields: inout FieldList) {
+      fields.member("wheelRevolutionsSupported", contains(.wheel))
+      fields.member("crankRevolutionsSupported", contains(.crank))
+      fields.member("multipleSensorLocationsSupported", contains(.severalLocations))
+    }
+  }
+#endif

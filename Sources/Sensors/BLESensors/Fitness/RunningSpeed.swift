@@ -1,4 +1,7 @@
 public import BLEWire
+#if !hasFeature(Embedded)
+  package import JSONText
+#endif
 
 /// Speed and cadence of a runner.
 ///
@@ -62,3 +65,26 @@ public struct RunningSpeedFeatures: CharacteristicValue, OptionSet, BitwiseCopya
   public var encodedByteCount: Int { 2 }
   public func encode(into output: inout OutputSpan<UInt8>) { output.append(u16: rawValue) }
 }
+
+#if !hasFeature(Embedded)
+  extension RunningSpeed: SensorValueFields {
+    package func describe(into fields: inout FieldList) {
+      fields.member("speedMetersPerSecond", metersPerSecond)
+      fields.member("cadencePerMinute", cadencePerMinute)
+      fields.member("strideLengthMeters", strideMeters)
+      fields.member("totalDistanceMeters", distanceMeters)
+      fields.member("running", isRunning)
+      fields.members(trailing: trailingByteCount)
+    }
+  }
+
+  extension RunningSpeedFeatures: SensorValueFields {
+    package func describe(into fields: inout FieldList) {
+      fields.member("strideLengthSupported", contains(.strideLength))
+      fields.member("totalDistanceSupported", contains(.totalDistance))
+      fields.member("walkingOrRunningSupported", contains(.walkingOrRunning))
+      fields.member("calibrationSupported", contains(.calibration))
+      fields.member("multipleSensorLocationsSupported", contains(.severalLocations))
+    }
+  }
+#endif

@@ -1,4 +1,7 @@
 public import BLEWire
+#if !hasFeature(Embedded)
+  package import JSONText
+#endif
 
 /// Location of the sensor on a runner or a bicycle.
 ///
@@ -77,3 +80,45 @@ public enum SensorControlPoint: CharacteristicValue {
     }
   }
 }
+
+#if !hasFeature(Embedded)
+  extension SensorLocation: SensorValueFields {
+    private static let names = [
+      "other", "topOfShoe", "inShoe", "hip", "frontWheel", "leftCrank", "rightCrank", "leftPedal",
+      "rightPedal",
+      "frontHub", "rearDropout", "chainstay", "rearWheel", "rearHub", "chest", "spider", "chainRing",
+    ]
+
+    var jsonName: String { name(rawValue, in: Self.names) }
+
+    package func describe(into fields: inout FieldList) {
+      fields.member("sensorLocationCode", rawValue, .hidden)
+      fields.member("sensorLocation", jsonName)
+    }
+  }
+
+  extension SensorControlPoint: SensorValueFields {
+    private static let results = ["reserved", "success", "opcodeNotSupported", "invalidParameter", "failed"]
+
+    package func describe(into fields: inout FieldList) {
+      switch self {
+      case .setCumulativeValue(let value):
+        fields.member("command", "setCumulativeValue")
+        fields.member("cumulativeValue", value)
+      case .startCalibration: fields.member("command", "startCalibration")
+      case .updateLocation(let location):
+        fields.member("command", "updateSensorLocation")
+        location.describe(into: &fields)
+      case .requestLocations: fields.member("command", "requestSupportedSensorLocations")
+      case .response(let requestOpcode, let result, let locations):
+        fields.member("requestOpcode", requestOpcode)
+        fields.member("result", name(result, in: Self.results))
+        if !locations.isEmpty {
+          fields.member("sensorLocations") { fields in
+            for location in locations { fields.value(location.jsonName) }
+          }
+        }
+      }
+    }
+  }
+#endif
