@@ -1,4 +1,7 @@
 public import BLEWire
+#if !hasFeature(Embedded)
+  package import JSONText
+#endif
 
 /// Temperature measurement. A thermometer indicates the final value, and may notify intermediate values.
 ///
@@ -153,3 +156,60 @@ public struct MeasurementIntervalRange: CharacteristicValue, BitwiseCopyable {
     output.append(u16: upperSeconds)
   }
 }
+
+#if !hasFeature(Embedded)
+  extension TemperatureMeasurement.Unit {
+    var jsonName: String { self == .celsius ? "celsius" : "fahrenheit" }
+    /// Suffix of keys for temperatures in this unit.
+    var keySuffix: String { self == .celsius ? "Celsius" : "Fahrenheit" }
+  }
+
+  extension TemperatureMeasurement: SensorValueFields {
+    package func describe(into fields: inout FieldList) {
+      if let value = temperature.value { fields.member("temperature\(unit.keySuffix)", value, words: words) }
+      if let special = temperature.special {
+        fields.member("temperatureSpecial", special.jsonName, .words("temperature"), words: "none")
+      }
+      fields.member("unit", unit.jsonName, .hidden)
+      if let timestamp { fields.member("timestamp", timestamp) } else { fields.nullMember("timestamp") }
+      fields.member("temperatureTypeCode", type?.rawValue, .hidden)
+      if let type { fields.member("temperatureType", type.jsonName) }
+      fields.members(trailing: trailingByteCount)
+    }
+
+    /// The temperature with all digits, because they indicate its precision.
+    private var words: String {
+      let unit = unit == .celsius ? "°C" : "°F"
+      let (mantissa, exponent) = (temperature.mantissa, temperature.exponent)
+      guard (-6...0).contains(exponent) else { return "\(mantissa)e\(exponent) \(unit)" }
+      return "\(CharacteristicPresentationFormat.decimal(Int64(mantissa), Int(exponent))) \(unit)"
+    }
+  }
+
+  extension TemperatureType: SensorValueFields {
+    private static let names = [
+      "reserved", "armpit", "body", "ear", "finger", "gastroIntestinalTract", "mouth", "rectum", "toe",
+      "tympanum",
+    ]
+
+    var jsonName: String { name(rawValue, in: Self.names) }
+
+    package func describe(into fields: inout FieldList) {
+      fields.member("temperatureTypeCode", rawValue, .hidden)
+      fields.member("temperatureType", jsonName)
+    }
+  }
+
+  extension MeasurementInterval: SensorValueFields {
+    package func describe(into fields: inout FieldList) {
+      fields.member("measurementIntervalSeconds", seconds)
+    }
+  }
+
+  extension MeasurementIntervalRange: SensorValueFields {
+    package func describe(into fields: inout FieldList) {
+      fields.member("lowerInclusiveSeconds", lowerSeconds)
+      fields.member("upperInclusiveSeconds", upperSeconds)
+    }
+  }
+#endif

@@ -1,3 +1,4 @@
+import BLESensors
 import Recording
 
 /// Extracts the values for Home Assistant from the rows of one recorded table.
@@ -7,10 +8,6 @@ import Recording
 /// kept.
 struct HomeTable: Sendable {
   private enum Source: Sendable { case heartRate, temperature, cycling }
-
-  /// Names of the quality levels of a CORE sensor. Other levels have no name. CoreTemp BLE Service
-  /// Specification 2.2, 3.1.
-  private static let qualities = ["invalid", "poor", "fair", "good", "excellent"]
 
   private let source: Source
   private let columns: [RecordedColumn]
@@ -54,7 +51,8 @@ struct HomeTable: Sendable {
     // The next row may have the final result of the measurement.
     if state == "intermediate" { return [] }
     let level = number("quality").flatMap { Int(exactly: $0) }
-    let quality = level.flatMap { Self.qualities.indices.contains($0) ? Self.qualities[$0] : nil }
+    let names = CoreBodyTemperature.Quality.levelNames
+    let quality = level.flatMap { names.indices.contains($0) ? names[$0] : nil }
     func degrees(_ column: String) -> String? {
       level == 0 ? nil : number(column).map { Self.text($0, 2) }
     }

@@ -105,11 +105,7 @@ private struct ThermometerWriter: SensorWriter {
     }
   }
 
-  /// Names of the assigned quality levels. Other levels are undefined. CoreTemp BLE Service Specification
-  /// 2.2, 3.1.
-  private static let qualities = ["invalid", "poor", "fair", "good", "excellent"]
-
-  /// Returns the text of a sample, for example `36.62 °C skin 33.4 °C`.
+  /// Returns the text of a sample, for example `36.62 °C  skin 33.4 °C`.
   private static func text(_ sample: TemperatureSample, _ unit: TemperatureUnit?) -> String {
     let unit = unit ?? (sample.unit == .celsius ? .celsius : .fahrenheit)
     func text(_ degrees: Double) -> String { "\((degrees * 100).rounded() / 100) \(unit.sign)" }
@@ -120,8 +116,9 @@ private struct ThermometerWriter: SensorWriter {
       if let skin = temperature.skinTemperature {
         parts.append("skin \(text(TemperatureSample.convert(skin, from: temperature.unit, to: unit.unit)))")
       }
-      if let level = temperature.quality?.level, level < qualities.count {
-        parts.append("quality \(qualities[Int(level)])")
+      let names = CoreBodyTemperature.Quality.levelNames
+      if let level = temperature.quality?.level, level < names.count {
+        parts.append("quality \(names[Int(level)])")
       }
     case .result: break
     }

@@ -1,4 +1,7 @@
 public import BLEWire
+#if !hasFeature(Embedded)
+  package import JSONText
+#endif
 
 /// Vendor-specific UUIDs of greenTEG's CORE sensor.
 ///
@@ -194,3 +197,38 @@ public struct CoreAdvertisement: CharacteristicValue, BitwiseCopyable {
     output.append(u16: coreThousandths)
   }
 }
+
+#if !hasFeature(Embedded)
+  extension CoreBodyTemperature.Quality {
+    /// Names of the assigned levels, from 0. CoreTemp BLE Service Specification 2.2, 3.1.
+    package static let levelNames = ["invalid", "poor", "fair", "good", "excellent"]
+  }
+
+  extension CoreBodyTemperature: SensorValueFields {
+    private static let qualities = Quality.levelNames + ["reserved", "reserved", "notAvailable"]
+    private static let heartRateStates = [
+      "notSupported", "supportedNotReceiving", "supportedReceiving", "notAvailable",
+    ]
+
+    package func describe(into fields: inout FieldList) {
+      fields.member("coreTemperature\(unit.keySuffix)", coreTemperature)
+      fields.member("skinTemperature\(unit.keySuffix)", skinTemperature)
+      fields.member("coreReserved", coreReserved)
+      fields.member("quality", quality.map { name($0.level, in: Self.qualities) })
+      fields.member("heartRateState", quality.map { name($0.heartRateState, in: Self.heartRateStates) })
+      fields.member("heartRateBpm", heartRate)
+      fields.member("heatStrainIndex", heatStrainIndexTenths.map { Double($0) / 10 })
+      fields.member("unit", unit.jsonName)
+      fields.members(trailing: trailingByteCount)
+    }
+  }
+
+  extension CoreAdvertisement: SensorValueFields {
+    package func describe(into fields: inout FieldList) {
+      fields.member("companyId", Self.company)
+      fields.member("version", version)
+      fields.member("statusCode", status)
+      fields.member("coreTemperatureCelsius", Double(coreThousandths) / 1_000)
+    }
+  }
+#endif

@@ -1,4 +1,7 @@
 public import BLEWire
+#if !hasFeature(Embedded)
+  import JSONText
+#endif
 
 /// Date and time on a sensor's own clock, in local time without a time zone.
 ///
@@ -56,3 +59,27 @@ extension FieldReader {
       minute: bytes[start + 5], second: bytes[start + 6])
   }
 }
+
+#if !hasFeature(Embedded)
+  extension FieldList {
+    /// Adds a date such as `2024-02-29T23:59:58`. An incomplete date is added as an object with its parts.
+    /// Unknown parts are `null`.
+    mutating func member(_ name: String, _ time: DateTime) {
+      guard !time.isComplete else { return member(name, Self.text(time)) }
+      object(name) { fields in
+        fields.member("year", time.year == 0 ? nil : time.year)
+        fields.member("month", time.month == 0 ? nil : time.month)
+        fields.member("day", time.day == 0 ? nil : time.day)
+        fields.member("hour", time.hour)
+        fields.member("minute", time.minute)
+        fields.member("second", time.second)
+      }
+    }
+
+    private static func text(_ time: DateTime) -> String {
+      "\(time.year)-\(two(time.month))-\(two(time.day))T\(two(time.hour)):\(two(time.minute)):\(two(time.second))"
+    }
+
+    private static func two(_ number: UInt8) -> String { number < 10 ? "0\(number)" : "\(number)" }
+  }
+#endif

@@ -150,3 +150,17 @@ extension FieldReader {
     IEEE11073ShortFloat(bitPattern: try u16())
   }
 }
+
+#if !hasFeature(Embedded)
+  extension IEEE11073Special {
+    var jsonName: String {
+      switch self {
+      case .nan: "nan"
+      case .notAtThisResolution: "nres"
+      case .positiveInfinity: "positiveInfinity"
+      case .negativeInfinity: "negativeInfinity"
+      case .reserved: "reserved"
+      }
+    }
+  }
+#endif

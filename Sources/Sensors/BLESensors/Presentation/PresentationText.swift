@@ -70,7 +70,7 @@ extension CharacteristicPresentationFormat {
     (isNegative ? "-" : "") + Self.digits(magnitude, Int(exponent))
   }
 
-  private static func decimal(_ mantissa: Int64, _ exponent: Int) -> String {
+  static func decimal(_ mantissa: Int64, _ exponent: Int) -> String {
     (mantissa < 0 ? "-" : "") + digits(mantissa.magnitude, exponent)
   }
 

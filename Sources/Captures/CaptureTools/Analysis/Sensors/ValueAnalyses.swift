@@ -126,14 +126,16 @@ extension AnalysisReport {
 
     /// Labels and texts for display.
     package var readings: [(name: String, text: String)] {
-      let names = ["0": "invalid", "1": "poor", "2": "fair", "3": "good", "4": "excellent"]
+      let names = CoreBodyTemperature.Quality.levelNames
       let all = states.values.reduce(0, +)
       let states = states.sorted { $0.key < $1.key }.map { state, count in
         "\(count) \(state.map { $0 == "_" ? " " : String($0) }.joined())"
       }
       var rows = [("Readings", "\(all): " + states.joined(separator: ", "))]
       if !qualities.isEmpty {
-        let words = qualities.sorted { $0.key < $1.key }.map { "\($1) \(names["\($0)"] ?? "level \($0)")" }
+        let words = qualities.sorted { $0.key < $1.key }.map {
+          "\($1) \(names.indices.contains($0) ? names[$0] : "level \($0)")"
+        }
         rows.append(("Quality", words.joined(separator: ", ")))
       }
       return rows
