@@ -101,13 +101,13 @@ struct FieldReader: ~Escapable {
 
   extension FieldList {
     /// Adds the number of bytes after the last known field, if there are any.
-    package mutating func members(trailing byteCount: Int) {
+    mutating func members(trailing byteCount: Int) {
       if byteCount > 0 { member("trailingBytes", byteCount) }
     }
   }
 
   /// Returns the name of a code, or `reserved`.
-  package func name(_ code: UInt8, in names: [String]) -> String {
+  func name(_ code: UInt8, in names: [String]) -> String {
     Int(code) < names.count ? names[Int(code)] : "reserved"
   }
 #endif

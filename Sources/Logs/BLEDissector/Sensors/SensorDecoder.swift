@@ -53,9 +53,13 @@ package struct SensorDecoder {
     do throws(WireError) {
       switch source {
       case .manufacturerData: try writeAdvertisement(frames[0], into: &fields)
-      case .characteristic(PolarUUID.data): try PolarFramesJSON(context).write(frames, into: &fields)
+      case .characteristic(PolarUUID.data):
+        try PolarFrameFields(
+          factor: context.factor ?? 1, after: context.previousTimestampNanoseconds,
+          sampleRate: context.sampleRate
+        ).write(frames, into: &fields)
       case .characteristic(PolarUUID.controlPoint):
-        try PolarControlPointJSON.write(frames, context.operation, into: &fields)
+        try writePolarControlPoint(frames, context.operation, into: &fields)
       case .characteristic(CoreUUID.controlPoint):
         try writeCoreControlPoint(frames[0], into: &fields)
       case .characteristic(.cscMeasurement) where frames.count > 1:
@@ -137,6 +141,16 @@ package struct SensorDecoder {
       fields.members(of: try PolarAdvertisement(decoding: value.span))
     } else {
       fields.members(of: try CoreAdvertisement(decoding: value.span))
+    }
+  }
+
+  private func writePolarControlPoint(
+    _ frames: [[UInt8]], _ operation: Operation?, into fields: inout FieldList
+  ) throws(WireError) {
+    if operation.map({ $0 == .write }) ?? PolarControlPointFields.isRequest(frames[0]) {
+      try PolarControlPointFields.write(request: frames[0], into: &fields)
+    } else {
+      try PolarControlPointFields.write(answer: frames, into: &fields)
     }
   }
 

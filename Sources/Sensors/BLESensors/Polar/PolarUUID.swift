@@ -1,4 +1,7 @@
 public import BLEWire
+#if !hasFeature(Embedded)
+  package import JSONText
+#endif
 
 /// Polar's service for raw sensor data, with vendor-specific UUIDs.
 ///
@@ -101,3 +104,18 @@ public struct PolarAdvertisement: CharacteristicValue, BitwiseCopyable {
     if let slowAverage { output.append(slowAverage) }
   }
 }
+
+#if !hasFeature(Embedded)
+  extension PolarAdvertisement: SensorValueFields {
+    package func describe(into fields: inout FieldList) {
+      fields.member("companyId", Self.company)
+      fields.member("batteryStatusBit", isBatteryBitSet ? 1 : 0)
+      fields.member("sensorContactBit", isContactBitSet ? 1 : 0)
+      fields.member("frameCounter", frameCounter)
+      fields.member("broadcastBit", isBroadcastBitSet ? 1 : 0)
+      fields.member("fastAverageHeartRateBpm", fastAverage)
+      if let slowAverage { fields.member("slowAverageHeartRateBpm", slowAverage) }
+      fields.members(trailing: trailingByteCount)
+    }
+  }
+#endif
