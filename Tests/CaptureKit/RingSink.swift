@@ -11,7 +11,8 @@ package final class RingSink: Sendable {
   private let source = RawSource()
 
   package init(limit: Int? = nil, ended: @escaping @Sendable (SampleEnd) -> Void = { _ in }) {
-    sink = SampleSink(capacity: RingSession.queueCapacity, for: .recorder, limit: limit, ended: ended)
+    sink = SampleSink(
+      SampleChannel(capacity: RingSession.queueCapacity), for: .recorder, limit: limit, ended: ended)
   }
 
   package var samples: SampleQueue<RingRawReading> { sink.samples.ring }

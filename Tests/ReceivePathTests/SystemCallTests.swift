@@ -17,7 +17,7 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(1))) struct SystemCallTests {
   /// Records the receive thread's system call count at each notification.
   private final class Sink: Sendable {
-    let ring = SampleSink<RingRawReading>(capacity: RingSession.queueCapacity, for: .recorder)
+    let ring = SampleSink<RingRawReading>(SampleChannel(capacity: RingSession.queueCapacity), for: .recorder)
     private let source = RawSource()
     let calls = Mutex<[UInt64]>([])
     let count = Counter()

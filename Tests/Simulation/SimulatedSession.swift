@@ -48,7 +48,8 @@ final class SimulatedSession: @unchecked Sendable {
     plan.connectTimeout = .seconds(world.random.integer(1...10))
     plan.request = RandomClient.request(&world.random)
     let session = DeviceSession(plan, on: adapter)
-    let reception = SampleSink<RingRawReading>(capacity: RingSession.queueCapacity, for: .recorder)
+    let reception = SampleSink<RingRawReading>(
+      SampleChannel(capacity: RingSession.queueCapacity), for: .recorder)
     world.watch(session, "a session")
     self.session = session
     world.watch(reception, "a reception")

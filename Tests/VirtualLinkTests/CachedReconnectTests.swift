@@ -86,7 +86,7 @@ import SensorSessions
       let isComplete = Flag()
       link.loop.clock.hold { isComplete.isSet }
       let sink = SampleSink<RingRawReading>(
-        capacity: RingSession.queueCapacity, for: .recorder, limit: count
+        SampleChannel(capacity: RingSession.queueCapacity), for: .recorder, limit: count
       ) { _ in
         isComplete.set(true)
         end.finish()

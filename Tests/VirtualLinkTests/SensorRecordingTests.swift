@@ -7,6 +7,7 @@ import BLEWire
 import Foundation
 import Recording
 import SensorSessions
+import Synchronization
 import TestKit
 import Testing
 
@@ -42,6 +43,42 @@ import Testing
   /// Rows without their timestamp.
   private func values(_ path: String) throws -> [String] {
     try lines(path).dropFirst().map { String($0.drop { $0 != "," }.dropFirst()) }
+  }
+
+  /// The names of the list are those of known devices and of emulations, so that one word means one kind.
+  @Test func eachKindHasOneName() throws {
+    #expect(AnySensorKind.names == ["ring", "heart-rate", "thermometer", "cycling", "polar"])
+    for name in AnySensorKind.names {
+      let kind = try #require(AnySensorKind(named: name))
+      #expect(kind.name == name && AnySensorKind(named: name + ":junk") == nil)
+      #expect(KnownDevice.Kind(rawValue: name) != nil)
+      #expect(VirtualPeripheralSpecification.Kind(rawValue: name) != nil)
+    }
+    #expect(AnySensorKind(named: "source") == nil)
+  }
+
+  /// The files exist when the stream is reported; a sensor that is absent leaves none.
+  @Test func filesBeginWithTheStream() async throws {
+    try await withFolder { folder in
+      let strap = StrapModel()
+      let link = try await VirtualLink.open { [EmulatedSensor(strap)] }
+      var recording = SensorRecording(
+        of: strap.address, on: link.adapter, into: folder + "/strap", RecordingLimits(count: 1))
+      let found = Mutex<[String]>([])
+      recording.news = { news in
+        if case .begun = news { found.withLock { $0 = Files.names(in: folder + "/strap").sorted() } }
+      }
+      #expect(try await recording.run(.heartRate).failure == nil)
+      #expect(
+        found.withLock { $0 }.filter { !$0.hasPrefix(".") }
+          == ["heart_rate.csv", "packets.btsnoop", "rr_intervals.csv", "session.json"])
+      recording.plan.peer = DeviceAddress(bits: 0x1234, type: .public)
+      recording.plan.connectTimeout = .seconds(1)
+      recording.directory = folder + "/absent"
+      await #expect(throws: HostError.self) { try await recording.run(.heartRate) }
+      #expect(Files.names(in: folder).allSatisfy { $0 != "absent" })
+      await link.close()
+    }
   }
 
   @Test func heartRate() async throws {

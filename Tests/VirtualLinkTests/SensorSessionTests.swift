@@ -36,8 +36,7 @@ import Testing
         return nil
       } catch { return error }
     }
-    var sessions = profile.sessions.makeAsyncIterator()
-    if let first = await sessions.next() { try await body(first, profile, link.emulation) }
+    if let first = await profile.firstStream() { try await body(first.session, profile, link.emulation) }
     running.cancel()
     let failure = await running.value
     await link.close()

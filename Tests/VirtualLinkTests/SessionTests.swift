@@ -28,7 +28,7 @@ import SensorSessions
     let ring = quietRing(rate: 3 * Self.tickRate)
     let link = try await VirtualLink.open([ring], pace: .air, clock: .virtual(from: Self.start))
     let session = DeviceSession(Self.plan(ring), on: link.adapter)
-    let sink = SampleSink<RingRawReading>(capacity: RingSession.queueCapacity, for: .recorder)
+    let sink = SampleSink<RingRawReading>(SampleChannel(capacity: RingSession.queueCapacity), for: .recorder)
     let loop = link.loop
     let running = Task(executorPreference: loop) {
       try await session.run(SensorProfile<RingSession>((), sink))

@@ -87,7 +87,9 @@ package struct Relay<Source: RelaySource>: Sendable {
     }
     let running = adapter.loop.task {
       let outcome =
-        if let recording { await record(recording, input) } else { await stream(session, input) }
+        if let recording { await record(recording, input) } else {
+          await stream(kind.definition, session, input)
+        }
       input.started.set(false)
       end.set(.sensor)
       return outcome
@@ -135,20 +137,22 @@ package struct Relay<Source: RelaySource>: Sendable {
     return outcome
   }
 
-  private func stream(_ session: DeviceSession, _ input: RelayInput<Source>) async -> SensorEnd {
-    let feed = kind.makeFeed()
+  private func stream<Sensor: SensorDefinition<Source.Sample>>(
+    _ sensor: Sensor, _ session: DeviceSession, _ input: RelayInput<Source>
+  ) async -> SensorEnd {
+    let profile = SensorProfile<Sensor.Session>(sensor.settings)
     let loop = adapter.loop
-    let taking = loop.task { for await sample in feed.samples { input.take(sample) } }
+    let taking = loop.task { for await sample in profile.samples { input.take(sample) } }
     let states = await session.states()
     let following = loop.task { await Self.follow(states, session, input) }
-    loop.task { input.learn(await feed.facts()) }
+    loop.task { input.learn(await profile.learned()) }
     var outcome = SensorEnd()
-    do throws(HostError) { try await feed.run(session) } catch { outcome.failure = error }
-    feed.finish()
+    do throws(HostError) { try await session.run(profile) } catch { outcome.failure = error }
+    profile.finish()
     await taking.value
     await following.value
-    outcome.malformed = feed.samples.malformed
-    outcome.lost = feed.samples.dropped + (await session.statistics.kernelQueueDrops)
+    outcome.malformed = profile.samples.malformed
+    outcome.lost = profile.samples.dropped + (await session.statistics.kernelQueueDrops)
     return outcome
   }
 

@@ -76,16 +76,24 @@ package struct RingRateSession: SensorSession {
 /// Sensor kinds for which the relay requests the device's own heart rate instead of raw data.
 package enum OwnHeartRate {
   /// COLMI rings.
-  package static var ring: SensorKind<HeartRateSample> {
-    SensorKind(
-      SensorKind<RingRawReading>.ring.search, RingRateSession.self, (), emulation: .specification("ring")
-    ) { _ in HeartRateTables() }
+  package static var ring: SensorKind<HeartRateSample> { SensorKind(RingRateKind()) }
+  package static var polar: SensorKind<HeartRateSample> { SensorKind(PolarRateKind()) }
+
+  private struct RingRateKind: SensorDefinition {
+    var name: String { RingKind.name }
+    var search: SensorSearch { RingKind().search }
+    var settings: Void { () }
+    var emulation: SensorEmulation { RingKind().emulation }
+
+    func tables(of session: RingRateSession) -> HeartRateTables { HeartRateTables() }
   }
 
-  package static var polar: SensorKind<HeartRateSample> {
-    SensorKind(
-      SensorKind<PolarFrameSample>.polar.search, HeartRateSession.self, .none,
-      emulation: .specification("polar")
-    ) { _ in HeartRateTables() }
+  private struct PolarRateKind: SensorDefinition {
+    var name: String { PolarKind.name }
+    var search: SensorSearch { PolarKind().search }
+    var settings: HeartRateSession.Settings { .none }
+    var emulation: SensorEmulation { PolarKind().emulation }
+
+    func tables(of session: HeartRateSession) -> HeartRateTables { HeartRateTables() }
   }
 }

@@ -370,7 +370,7 @@ extension DaemonConfiguration.Device {
   }
 
   private static func sensor(_ reader: inout ConfigurationReader) -> DaemonConfiguration.Sensor {
-    let names = AnySensorKind.named.map(\.name)
+    let names = AnySensorKind.names
     let name =
       reader.has("sensor")
       ? reader.choice("sensor", names) : reader.missing("sensor", names.joined(separator: ", "), nil)

@@ -120,10 +120,7 @@ package struct RecordedCapture {
 extension RecordedTable {
   /// Returns the table that a recorder writes with this name and these columns; `nil` if no table matches.
   package static func known(_ name: String, _ columns: [String]) -> RecordedTable? {
-    let tables =
-      RingStream.allCases.map(\.table) + [TickRows.table] + HeartRateTables.tables + TemperatureTables.tables
-      + CyclingTables.tables
-      + PolarTables.tables(named: name, channelCount: columns.count - PolarRows.timeCount)
+    let tables = AnySensorKind.types.flatMap { $0.tables(named: name, columnCount: columns.count) }
     return tables.first { $0.name == name && $0.columns.map(\.name) == columns }
   }
 
@@ -266,9 +263,7 @@ enum OwnTables {
   }
 
   private static let units: [String: String] = {
-    let tables =
-      RingStream.allCases.map(\.table) + HeartRateTables.tables + TemperatureTables.tables
-      + CyclingTables.tables
+    let tables = AnySensorKind.types.flatMap { $0.tables(named: "", columnCount: 0) }
     let columns = tables.flatMap(\.columns).filter { !$0.unit.isEmpty && $0.name.contains("_") }
     let found = columns.map { ($0.name.split(separator: "_").last.map(String.init) ?? "", $0.unit) }
     return Dictionary(found, uniquingKeysWith: { first, _ in first })

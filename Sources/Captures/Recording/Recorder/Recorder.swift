@@ -49,10 +49,17 @@ package final class Recorder: Sendable {
   var wake: WakeEvent { writer.wake }
 
   private init(
-    _ onRemoval: @escaping @Sendable (FileRemoval) -> Void, urgent isUrgent: @escaping @Sendable () -> Bool
-  ) throws(SystemError) {
+    _ onRemoval: @escaping @Sendable (FileRemoval) -> Void, _ wake: WakeEvent
+  ) {
     self.onRemoval = onRemoval
-    writer = try WriterThread(urgent: isUrgent)
+    writer = WriterThread(waking: wake)
+  }
+
+  /// Creates the event that wakes the writer, to signal after filling a queue.
+  package static func makeWake(
+    _ samples: SampleQueue<some Sendable & BitwiseCopyable>, _ packets: PacketQueue?
+  ) throws(SystemError) -> WakeEvent {
+    try WakeEvent { samples.isHalfFull || packets?.isHalfFull ?? false }
   }
 
   /// Creates the files and starts the writer.
@@ -63,16 +70,20 @@ package final class Recorder: Sendable {
   ///   - tableFormat: file format of the tables.
   ///   - packets: packet queue, filled by a `PacketTap`; `nil` for no packet log.
   ///   - pace: `.held` if the source waits until the queues are empty, as a replayed log does.
-  ///   - live: watcher of the recording; `nil` for none.
+  ///   - wake: event that the source signals; `nil` to create one.
+  ///   - live: watcher of the recording, if any.
   ///   - syncInterval: maximum age of data not yet on disk: at least a second, and for arrays at most 25 s.
   ///   - onRemoval: called on the writer's thread if files were removed.
   package static func start<Tables: SampleTables>(
     in directory: String, _ samples: SampleQueue<Tables.Sample>, _ tables: Tables,
     as tableFormat: TableFormat = .csv, packets: PacketQueue?, format: CaptureLogFormat = .btsnoop,
-    pace: Pace = .held, syncInterval: Duration = .seconds(1), live: (any RecordingWatcher)? = nil,
+    pace: Pace = .held, syncInterval: Duration = .seconds(1), wake: WakeEvent? = nil,
+    live: (any RecordingWatcher)? = nil,
     onRemoval: @escaping @Sendable (FileRemoval) -> Void = { _ in }
   ) async throws(SystemError) -> Recorder {
-    let recorder = try Recorder(onRemoval) { samples.isHalfFull || packets?.isHalfFull ?? false }
+    let event: WakeEvent
+    if let wake { event = wake } else { event = try Self.makeWake(samples, packets) }
+    let recorder = Recorder(onRemoval, event)
     try await recorder.writer.start(named: "ringtap-writer", orThrow: { $0 }) { () throws(SystemError) in
       RecorderJob(
         recorder: recorder, samples: samples, packets: packets, tables: tables,
@@ -85,21 +96,8 @@ package final class Recorder: Sendable {
     return recorder
   }
 
-  /// Stops virtual time while `hasWork` returns true. A link can wake the writer only when its stream runs;
-  /// for earlier samples, the clock wakes it.
-  func hold(_ clock: LoopClock, while hasWork: @escaping @Sendable () -> Bool) {
-    clock.hold { [weak wake] in
-      guard let wake, hasWork() else { return false }
-      wake.signal()
-      return true
-    }
-  }
-
   /// Calls `body` once if writing to disk fails.
   func onFailure(_ body: @escaping @Sendable () -> Void) { failureReport.withLock { $0 = body } }
-
-  /// Makes the writer's thread begin a turn, even if nothing is queued or the thread is about to sleep.
-  func hurry() { writer.wake.interrupt() }
 
   /// Writes the queued data, closes the files and returns the outcome.
   func finish() async -> Outcome { await writer.finish() }

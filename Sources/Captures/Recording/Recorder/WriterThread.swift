@@ -66,12 +66,12 @@ final class WriterThread<Outcome: Sendable>: Sendable {
   private let isStopping = Atomic<Bool>(false)
   private let outcome = OneShot<Outcome>()
 
-  /// Creates the thread's state. `start` starts the thread.
-  ///
-  /// - Parameter isUrgent: returns whether a queue must be emptied at once, because it is filling up.
-  init(urgent isUrgent: @escaping @Sendable () -> Bool = { false }) throws(SystemError) {
-    wake = try WakeEvent(urgent: isUrgent)
+  /// - Parameter isUrgent: whether a queue must be emptied at once, because it is filling up.
+  convenience init(urgent isUrgent: @escaping @Sendable () -> Bool = { false }) throws(SystemError) {
+    self.init(waking: try WakeEvent(urgent: isUrgent))
   }
+
+  init(waking wake: WakeEvent) { self.wake = wake }
 
   /// Starts the thread, and returns when the files are open.
   ///

@@ -92,17 +92,28 @@ extension SensorKind where Sample: SensorSample {
     emulation: @escaping @Sendable (Int) -> [UInt8] = { _ in [] }
   ) {
     precondition(name.utf8.count <= 29, "an advertisement has room for a name of 29 octets")
-    let settings = CharacteristicSession<Sample>.Settings(
-      name: name, service: service, characteristic: characteristic)
     self.init(
-      SensorSearch(name, services: [service], nameStarts: nameStarts), CharacteristicSession<Sample>.self,
-      settings,
-      emulation: .values(name: name, service: service, characteristic: characteristic, emulation)
-    ) { _ in ValueTables(table, columns) }
+      OwnKind(
+        name: name, search: SensorSearch(name, services: [service], nameStarts: nameStarts),
+        settings: CharacteristicSession.Settings(
+          name: name, service: service, characteristic: characteristic),
+        emulation: .values(name: name, service: service, characteristic: characteristic, emulation),
+        tables: ValueTables(table, columns)))
   }
 }
 
-/// Connected sensor that notifies one characteristic.
+/// The definition of a user-defined sensor.
+private struct OwnKind<Sample: SensorSample>: SensorDefinition {
+  let name: String
+  let search: SensorSearch
+  let settings: CharacteristicSession<Sample>.Settings
+  let emulation: SensorEmulation
+  let tables: ValueTables<Sample>
+
+  func tables(of session: CharacteristicSession<Sample>) -> ValueTables<Sample> { tables }
+}
+
+/// A connected sensor that notifies one characteristic.
 struct CharacteristicSession<Sample: SensorSample>: SensorSession {
   struct Settings: Sendable {
     let name: String

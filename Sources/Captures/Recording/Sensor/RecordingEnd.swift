@@ -19,10 +19,7 @@ final class RecordingEnd: Sendable {
     var tasks: [Task<Void, Never>] = []
     var hasBegun = false
     var isLost = false
-    /// Whether the files exist. The sample limit may be reached before the files are created.
-    var hasFiles = false
-    var early: Reason?
-    /// Remarks that have been reported.
+    /// Remarks that were already reported.
     var remarks: Set<LinkRemark> = []
   }
 
@@ -36,9 +33,7 @@ final class RecordingEnd: Sendable {
     self.limits = limits
   }
 
-  /// Follows the session from now on, and starts the time limit when the stream runs.
-  ///
-  /// - Parameter live: watcher to notify when the stream runs.
+  /// Reports the session's remarks from now on, and its gaps after `begin`.
   func follow(
     _ live: (any RecordingWatcher)?, _ news: @escaping @Sendable (SensorRecording.News) -> Void
   ) async {
@@ -55,14 +50,9 @@ final class RecordingEnd: Sendable {
     let gap = await self.session.gaps.last
     switch session {
     case .streaming:
-      let (isFirst, wasLost) = state.withLock { state in
-        defer { (state.hasBegun, state.isLost) = (true, false) }
-        return (!state.hasBegun, state.isLost)
-      }
-      if isFirst {
-        live?.begin()
-        news(.begun)
-        startTimer()
+      let wasLost = state.withLock { state in
+        defer { state.isLost = false }
+        return state.isLost
       }
       if wasLost, let gap {
         live?.take(gap, .back)
@@ -81,7 +71,9 @@ final class RecordingEnd: Sendable {
     }
   }
 
-  private func startTimer() {
+  /// Called when the stream runs and the files are open: starts the time limit.
+  func begin() {
+    state.withLock { $0.hasBegun = true }
     guard let duration = limits.duration else { return }
     keep(session.adapter.loop.after(duration) { [self] in finish(.duration) })
   }
@@ -100,25 +92,7 @@ final class RecordingEnd: Sendable {
 
   func finish(_ reason: Reason) { self.reason.set(reason) }
 
-  /// Ends the recording because of its samples. If the files do not exist yet, the end is delayed until they
-  /// exist.
-  func finish(_ end: SampleEnd) {
-    let reason: Reason = end == .limit ? .count : .sensor
-    let isEarly = state.withLock { state in
-      if !state.hasFiles { state.early = state.early ?? reason }
-      return !state.hasFiles
-    }
-    if !isEarly { finish(reason) }
-  }
-
-  /// Records that the files exist.
-  func filesAreMade() {
-    let early = state.withLock { state in
-      state.hasFiles = true
-      return state.early
-    }
-    if let early { finish(early) }
-  }
+  func finish(_ end: SampleEnd) { finish(end == .limit ? .count : .sensor) }
 }
 
 extension RecordingEnd.Reason {

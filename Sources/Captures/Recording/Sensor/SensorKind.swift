@@ -4,53 +4,153 @@ import BLEWire
 import ColmiRing
 public import SensorSessions
 
-/// Kind of sensor: search criteria, session on each link, samples, and tables of a recording.
+/// The parts of a kind of sensor: search criteria, the session on a link to it, its samples, the tables of a
+/// recording, and an emulation. Each kind is a type.
+package protocol SensorDefinition<Sample>: Sendable {
+  associatedtype Sample: NotificationSample
+  associatedtype Session: SensorSession where Session.Sample == Sample
+  associatedtype Tables: SampleTables where Tables.Sample == Sample
+
+  /// Name of the kind in commands, files and messages to brokers.
+  var name: String { get }
+  var search: SensorSearch { get }
+  /// Settings to start the stream with.
+  var settings: Session.Settings { get }
+  var emulation: SensorEmulation { get }
+  /// The tables of a recording that begins with this session.
+  func tables(of session: Session) -> Tables
+}
+
+/// A kind that commands and the daemon's file know by its name.
+package protocol NamedSensor: SensorDefinition {
+  static var name: String { get }
+
+  /// Creates the kind with its usual settings.
+  init()
+  /// Creates the kind with settings.
+  ///
+  /// - Parameter words: the settings in `KIND:SETTINGS`, separated by commas; empty for none.
+  /// - Returns: `nil` if the kind does not have these settings.
+  init?(_ words: [Substring])
+  /// The tables that a recording of the kind may contain.
+  ///
+  /// - Parameters:
+  ///   - name: name of the table, if only one is wanted.
+  ///   - columnCount: number of its columns.
+  static func tables(named name: String, columnCount: Int) -> [RecordedTable]
+}
+
+extension NamedSensor {
+  package var name: String { Self.name }
+  package var emulation: SensorEmulation { .specification(Self.name) }
+}
+
+extension NamedSensor where Session.Settings == Void {
+  package var settings: Void { () }
+
+  package init?(_ words: [Substring]) {
+    guard words.isEmpty else { return nil }
+    self.init()
+  }
+}
+
+/// One kind of sensor: search criteria, the session on a link to it, its samples, and the tables of a
+/// recording.
 ///
 /// The built-in kinds are static members, such as `heartRate` and `ring`; Swift infers `Sample` from them.
 public struct SensorKind<Sample: NotificationSample>: Sendable {
-  /// Search criteria.
-  public let search: SensorSearch
-  /// Emulation for use without the hardware.
-  package let emulation: SensorEmulation
-  private let feed: @Sendable () -> SensorFeed<Sample>
-  private let recorder: @Sendable (SensorRecording) async throws(HostError) -> SensorRecording.Result
+  package let definition: any SensorDefinition<Sample>
 
-  /// Creates a kind of sensor.
-  ///
-  /// - Parameters:
-  ///   - search: search criteria.
-  ///   - type: type of the session on each link.
-  ///   - settings: settings to start the stream with.
-  ///   - emulation: emulation for use without the hardware.
-  ///   - tables: returns the tables of a recording.
-  package init<Session: SensorSession, Tables: SampleTables>(
-    _ search: SensorSearch, _ type: Session.Type, _ settings: Session.Settings, emulation: SensorEmulation,
-    _ tables: @escaping @Sendable (Session) -> Tables
-  ) where Session.Sample == Sample, Tables.Sample == Sample {
-    self.search = search
-    self.emulation = emulation
-    feed = { SensorFeed(type, settings) }
-    recorder = { recording throws(HostError) in try await recording.record(type, settings, tables) }
+  package init(_ definition: any SensorDefinition<Sample>) { self.definition = definition }
+
+  /// Search criteria.
+  public var search: SensorSearch { definition.search }
+}
+
+/// A kind of sensor with any type of sample, for lists of several kinds.
+public struct AnySensorKind: Sendable {
+  /// The built-in kinds.
+  package static let types: [any NamedSensor.Type] = [
+    RingKind.self, HeartRateKind.self, ThermometerKind.self, CyclingKind.self, PolarKind.self,
+  ]
+  /// Names of the built-in kinds in commands and configurations.
+  public static let names = types.map { $0.name }
+
+  package let definition: any SensorDefinition
+
+  /// - Parameter kind: such as `.ring`.
+  public init<Sample>(_ kind: SensorKind<Sample>) { definition = kind.definition }
+
+  /// - Parameter text: a name such as `heart-rate`, or a name with settings: `polar:ecg,acc`,
+  ///   `polar:acc,rate=100`, `heart-rate:reset-energy`.
+  public init?(named text: String) {
+    let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+    let words = parts.count > 1 ? parts[1].split(separator: ",", omittingEmptySubsequences: false) : []
+    guard let type = Self.types.first(where: { $0.name == parts[0] }), let kind = type.init(words) else {
+      return nil
+    }
+    definition = kind
   }
 
-  /// Returns a feed that streams samples over the links of one session.
-  package func makeFeed() -> SensorFeed<Sample> { feed() }
+  /// Name of the kind.
+  public var name: String { definition.name }
+  /// Search criteria.
+  public var search: SensorSearch { definition.search }
+}
 
-  func record(_ recording: SensorRecording) async throws(HostError) -> SensorRecording.Result {
-    try await recorder(recording)
+// MARK: - The built-in kinds
+
+/// COLMI rings, which rarely advertise their service. The samples are those of the raw stream.
+package struct RingKind: NamedSensor {
+  package static let name = "ring"
+
+  package init() {}
+
+  package var search: SensorSearch {
+    var search = SensorSearch("ring", services: [RingUUID.commandService])
+    search.matchesName = { RingName.matches($0) }
+    return search
+  }
+
+  package func tables(of session: RingSession) -> RingTables { RingTables() }
+
+  package static func tables(named name: String, columnCount: Int) -> [RecordedTable] {
+    RingStream.allCases.map(\.table) + [TickRows.table]
   }
 }
 
 extension SensorKind where Sample == RingRawReading {
   /// COLMI rings, which rarely advertise their service. The samples are those of the raw stream.
-  public static var ring: SensorKind {
-    var search = SensorSearch("ring", services: [RingUUID.commandService])
-    search.matchesName = { RingName.matches($0) }
-    return SensorKind(search, RingSession.self, (), emulation: .specification("ring")) { _ in RingTables() }
-  }
+  public static var ring: SensorKind { SensorKind(RingKind()) }
 }
 
 // Names: reference `sensor-services.md`, 1.4 and 4.1.
+
+/// Straps and watches with the Heart Rate service.
+package struct HeartRateKind: NamedSensor {
+  package static let name = "heart-rate"
+
+  package private(set) var settings = HeartRateSession.Settings.none
+
+  package init() {}
+
+  package init(_ settings: HeartRateSession.Settings) { self.settings = settings }
+
+  package init?(_ words: [Substring]) {
+    guard words.isEmpty || words == ["reset-energy"] else { return nil }
+    self.init(words.isEmpty ? .none : .resetEnergy)
+  }
+
+  package var search: SensorSearch {
+    SensorSearch("heart-rate sensor", services: [.heartRate], nameStarts: ["Polar ", "TICKR ", "HRM-"])
+  }
+
+  package func tables(of session: HeartRateSession) -> HeartRateTables { HeartRateTables() }
+
+  package static func tables(named name: String, columnCount: Int) -> [RecordedTable] {
+    HeartRateTables.tables
+  }
+}
 
 extension SensorKind where Sample == HeartRateSample {
   /// Straps and watches with the Heart Rate service.
@@ -61,96 +161,97 @@ extension SensorKind where Sample == HeartRateSample {
   ///
   /// - Parameter preparation: action, such as resetting the energy expended.
   public static func heartRate(_ preparation: HeartRateSession.Preparation) -> SensorKind {
-    let search = SensorSearch(
-      "heart-rate sensor", services: [.heartRate], nameStarts: ["Polar ", "TICKR ", "HRM-"])
-    return SensorKind(
-      search, HeartRateSession.self, preparation, emulation: .specification("heart-rate")
-    ) { _ in HeartRateTables() }
+    SensorKind(HeartRateKind(preparation))
+  }
+}
+
+/// Sensors with the Health Thermometer service, and CORE sensors, whose own service is only in the scan
+/// response.
+package struct ThermometerKind: NamedSensor {
+  package static let name = "thermometer"
+
+  package init() {}
+
+  package var search: SensorSearch {
+    SensorSearch(
+      "thermometer", services: [.healthThermometer, CoreUUID.service, CoreUUID.legacyService],
+      nameStarts: ["CORE"])
+  }
+
+  package func tables(of session: ThermometerSession) -> TemperatureTables { TemperatureTables() }
+
+  package static func tables(named name: String, columnCount: Int) -> [RecordedTable] {
+    TemperatureTables.tables
   }
 }
 
 extension SensorKind where Sample == TemperatureSample {
-  /// Sensors with the Health Thermometer service, and CORE sensors, which list their own service only in the
-  /// scan response.
-  public static var thermometer: SensorKind {
-    let search = SensorSearch(
-      "thermometer", services: [.healthThermometer, CoreUUID.service, CoreUUID.legacyService],
-      nameStarts: ["CORE"])
-    return SensorKind(search, ThermometerSession.self, (), emulation: .specification("thermometer")) { _ in
-      TemperatureTables()
-    }
-  }
+  /// Sensors with the Health Thermometer service, and CORE sensors, whose own service is only in the scan
+  /// response.
+  public static var thermometer: SensorKind { SensorKind(ThermometerKind()) }
+}
+
+/// Sensors with the Cycling Speed and Cadence service.
+package struct CyclingKind: NamedSensor {
+  package static let name = "cycling"
+
+  package init() {}
+
+  package var search: SensorSearch { SensorSearch("cycling sensor", services: [.cyclingSpeedAndCadence]) }
+
+  package func tables(of session: CyclingSession) -> CyclingTables { CyclingTables() }
+
+  package static func tables(named name: String, columnCount: Int) -> [RecordedTable] { CyclingTables.tables }
 }
 
 extension SensorKind where Sample == CyclingSample {
   /// Sensors with the Cycling Speed and Cadence service.
-  public static var cycling: SensorKind {
-    let search = SensorSearch("cycling sensor", services: [.cyclingSpeedAndCadence])
-    return SensorKind(search, CyclingSession.self, (), emulation: .specification("cycling")) { _ in
-      CyclingTables()
-    }
+  public static var cycling: SensorKind { SensorKind(CyclingKind()) }
+}
+
+/// Polar sensors with raw data. They do not advertise the raw data service.
+package struct PolarKind: NamedSensor {
+  package static let name = "polar"
+  /// Samples per second that can be requested.
+  package static let rates = 1...1000 as ClosedRange<UInt16>
+
+  package private(set) var settings = PolarSession.Settings(.ecg)
+
+  package init() {}
+
+  package init(_ settings: PolarSession.Settings) { self.settings = settings }
+
+  package init?(_ words: [Substring]) {
+    let mark = "rate="
+    let streams = words.filter { !$0.hasPrefix(mark) }
+    let rates = words.filter { $0.hasPrefix(mark) }.map { UInt16($0.dropFirst(mark.count)) ?? 0 }
+    guard var settings = PolarSession.Settings(named: words.isEmpty ? "ecg" : streams.joined(separator: ",")),
+      rates.allSatisfy(Self.rates.contains), rates.isEmpty || rates.count == 1 && settings.streams.count == 1
+    else { return nil }
+    settings.streams[0].sampleRate = rates.first
+    self.init(settings)
+  }
+
+  package var search: SensorSearch {
+    SensorSearch("Polar sensor", services: [PolarUUID.service], nameStarts: ["Polar "])
+  }
+
+  package func tables(of session: PolarSession) -> PolarTables { PolarTables(session.streams) }
+
+  package static func tables(named name: String, columnCount: Int) -> [RecordedTable] {
+    PolarTables.tables(named: name, channelCount: columnCount - PolarRows.timeCount)
   }
 }
 
 extension SensorKind where Sample == PolarFrameSample {
-  /// Polar sensors with raw data. The stream is the electrocardiogram. The sensors do not advertise the raw
-  /// data service.
-  public static var polar: SensorKind { polar(PolarSession.Settings(.ecg)) }
+  /// Polar sensors with raw data; the stream is the electrocardiogram. They do not advertise the raw data
+  /// service.
+  public static var polar: SensorKind { SensorKind(PolarKind()) }
 
   /// Creates a kind for Polar sensors with other streams.
   ///
   /// - Parameter settings: streams and their sample rates.
   public static func polar(_ settings: PolarSession.Settings) -> SensorKind {
-    let search = SensorSearch("Polar sensor", services: [PolarUUID.service], nameStarts: ["Polar "])
-    return SensorKind(search, PolarSession.self, settings, emulation: .specification("polar")) {
-      PolarTables($0.streams)
-    }
+    SensorKind(PolarKind(settings))
   }
-}
-
-/// Kind of sensor with any type of sample, for lists of several kinds.
-public struct AnySensorKind: Sendable {
-  /// Search criteria.
-  public let search: SensorSearch
-  private let recorder: @Sendable (SensorRecording) async throws(HostError) -> SensorRecording.Result
-
-  /// Creates a kind from a typed kind.
-  ///
-  /// - Parameter kind: typed kind, such as `.ring`.
-  public init<Sample>(_ kind: SensorKind<Sample>) {
-    search = kind.search
-    recorder = { recording throws(HostError) in try await kind.record(recording) }
-  }
-
-  func record(_ recording: SensorRecording) async throws(HostError) -> SensorRecording.Result {
-    try await recorder(recording)
-  }
-
-  /// All built-in kinds, by their names in commands and configurations.
-  public static let named: [(name: String, kind: AnySensorKind)] = [
-    ("ring", AnySensorKind(.ring)), ("heart-rate", AnySensorKind(.heartRate)),
-    ("thermometer", AnySensorKind(.thermometer)), ("cycling", AnySensorKind(.cycling)),
-    ("polar", AnySensorKind(.polar)),
-  ]
-
-  /// Finds a kind by its name; `nil` if the name is unknown.
-  ///
-  /// - Parameter name: a name such as `heart-rate`. The form `polar:ecg,acc` selects streams of a Polar
-  ///   sensor.
-  public init?(named name: String) {
-    if name.hasPrefix("polar:") {
-      guard let settings = PolarSession.Settings(named: String(name.dropFirst("polar:".count))) else {
-        return nil
-      }
-      self = AnySensorKind(.polar(settings))
-      return
-    }
-    guard let kind = Self.named.first(where: { $0.name == name })?.kind else { return nil }
-    self = kind
-  }
-}
-
-extension SensorRecording {
-  /// Records a sensor of a kind chosen at run time.
-  public func run(_ kind: AnySensorKind) async throws(HostError) -> Result { try await kind.record(self) }
 }

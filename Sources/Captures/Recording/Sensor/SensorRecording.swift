@@ -89,20 +89,17 @@ public struct SensorRecording: Sendable {
   /// - Parameter kind: kind of the sensor.
   /// - Throws: an error that prevents the start. After the start of the stream, errors are in the result.
   public func run<Sample>(_ kind: SensorKind<Sample>) async throws(HostError) -> Result {
-    try await kind.record(self)
+    try await record(kind.definition)
   }
 
-  /// Records a kind of sensor.
-  ///
-  /// - Parameters:
-  ///   - type: type of the session on each link.
-  ///   - settings: settings to start the stream with.
-  ///   - tables: returns the tables for the session on the first link.
-  func record<Session: SensorSession, Tables: SampleTables>(
-    _ type: Session.Type, _ settings: Session.Settings, _ tables: @escaping @Sendable (Session) -> Tables
-  ) async throws(HostError) -> Result where Tables.Sample == Session.Sample {
+  /// Records a sensor of a kind chosen at run time.
+  public func run(_ kind: AnySensorKind) async throws(HostError) -> Result {
+    try await record(kind.definition)
+  }
+
+  private func record(_ sensor: some SensorDefinition) async throws(HostError) -> Result {
     do throws(HostError) {
-      let result = try await makeRecording(type, settings, tables)
+      let result = try await makeRecording(sensor)
       live?.end(result.report.endReason ?? "", lost: result.report.lost.total)
       return result
     } catch {
@@ -111,9 +108,7 @@ public struct SensorRecording: Sendable {
     }
   }
 
-  private func makeRecording<Session: SensorSession, Tables: SampleTables>(
-    _ type: Session.Type, _ settings: Session.Settings, _ tables: @escaping @Sendable (Session) -> Tables
-  ) async throws(HostError) -> Result where Tables.Sample == Session.Sample {
+  private func makeRecording<Sensor: SensorDefinition>(_ sensor: Sensor) async throws(HostError) -> Result {
     try CaptureDirectory.refuse(directory)
     let clock = adapter.loop.clock
     let begunAt = begunAt ?? clock.now()
@@ -121,51 +116,86 @@ public struct SensorRecording: Sendable {
     var plan = plan
     let tap = PacketTap(packets)
     plan.tap = tap
+    let samples = SampleChannel<Sensor.Sample>(capacity: Sensor.Session.queueCapacity)
+    let wake: WakeEvent
+    do throws(SystemError) { wake = try Recorder.makeWake(samples.ring, packets) } catch {
+      throw .system(error)
+    }
+    plan.wake = wake
     let session = DeviceSession(plan, on: adapter)
     let end = RecordingEnd(session, limits)
-    let sink = SampleSink<Session.Sample>(
-      capacity: Session.queueCapacity, for: .recorder, limit: limits.count, tap: tap
-    ) { end.finish($0) }
-    let samples = sink.samples.ring
-    let (faults, cut) = (await adapter.faults, await adapter.cutFrames)
+    let sink = SampleSink(samples, for: .recorder, limit: limits.count, tap: tap) { end.finish($0) }
+    let (faults, cut) = (await adapter.faults, await adapter.innermost.cutFrames)
     // A log is replayed no faster than its samples are written.
-    await adapter.hold { samples.isHalfFull || packets.isHalfFull }
+    await adapter.hold { samples.ring.isHalfFull || packets.isHalfFull }
     live?.follow(session) { ReceiveCounts(sink.counts, packets) }
-    let recording = OpenRecording(directory, clock) { end.finish(.disk) }
     await end.follow(live) { [live, news] item in
-      // The writer's thread reports earlier samples first.
-      if live != nil { recording.hurry() }
+      // Let the writer's thread report earlier samples first.
+      if live != nil { wake.interrupt() }
       news(item)
     }
-    let profile = SensorProfile<Session>(settings, sink, told: { live?.note($0) }) {
-      started, connection, begunAt throws(HostError) in
-      let tables = tables(started)
-      try await recording.begin(
-        emptyReport(of: tables.tables, at: begunAt.time), begunAt: begunAt.monotonic,
-        on: connection, announce: announce
-      ) { pace throws(SystemError) in
-        try await recorder(of: samples, tables, packets, pace) { removal in
-          news(.removed(removal))
-          if removal.leaves == .nothing { end.finish(.removed) }
-        }
-      }
-      end.filesAreMade()
+    let profile = SensorProfile<Sensor.Session>(sensor.settings, sink, told: { live?.note($0) })
+    // Virtual time stands still from the start of the stream until there are files, and while samples wait for
+    // the writer.
+    let areFilesOpen = OneShot<Bool>()
+    clock.hold { [weak profile, weak wake] in
+      guard let wake, profile?.isStarted == true else { return false }
+      guard let areOpen = areFilesOpen.current else { return true }
+      guard areOpen, !samples.ring.isEmpty else { return false }
+      wake.signal()
+      return true
     }
     // Run this in its own task, because the steps below must run even if the task is cancelled.
     let running = adapter.loop.task { () -> HostError? in
+      defer { profile.finish() }
       do throws(HostError) {
         try await session.run(profile)
         return nil
       } catch { return error }
     }
     adapter.loop.task { end.finish(.session(await running.value)) }
+    let start = await withTaskCancellationHandler {
+      await profile.firstStream()
+    } onCancel: {
+      // A stream that starts meanwhile is recorded. A device that does not respond must not delay the end.
+      _ = adapter.loop.task {
+        running.cancel()
+        _ = await RecordingEnd.Reason.interrupted.end(of: running, session)
+        profile.finish()
+      }
+    }
+    guard let first = start else {
+      let reason = await end.wait()
+      running.cancel()
+      throw await reason.end(of: running, session) ?? .gatt(.closed(.closedLocally))
+    }
+    // An absent sensor leaves no files: these are created once the stream runs. Samples wait in the queue.
+    let tables = sensor.tables(of: first.session)
+    var report = emptyReport(of: tables.tables, at: first.time)
+    var files: OpenRecording
+    do throws(SystemError) {
+      files = try await OpenRecording(in: directory, report, begunAt: first.monotonic, clock) {
+        () async throws(SystemError) in
+        try await recorder(of: samples.ring, tables, packets, wake, end)
+      }
+    } catch {
+      areFilesOpen.set(false)
+      running.cancel()
+      _ = await running.value
+      throw .system(error)
+    }
+    areFilesOpen.set(true)
+    files.announce(announce())
+    // Samples may have arrived without waking the writer, which was not there.
+    wake.signal()
+    live?.begin()
+    news(.begun)
+    end.begin()
     let reason = await end.wait()
     // Cancelling stops the stream and closes the link, which saves the sensor's battery.
     running.cancel()
-    let ended = await reason.end(of: running, session)
-    guard let files = recording.take() else { throw ended ?? .gatt(.closed(.closedLocally)) }
+    _ = await reason.end(of: running, session)
 
-    var report = files.report
     await report.take(session)
     report.endReason = reason.text(
       hasStreamed: await session.hasStreamed, lost: await session.gaps.last, patience: plan.patience)
@@ -183,16 +213,19 @@ public struct SensorRecording: Sendable {
       isInterrupted: reason == .interrupted)
   }
 
-  /// Creates the files.
+  /// Creates the tables and the packet log, and starts their writer.
   private func recorder<Tables: SampleTables>(
-    of samples: SampleQueue<Tables.Sample>, _ tables: Tables, _ packets: PacketQueue, _ pace: Recorder.Pace,
-    _ onRemoval: @escaping @Sendable (FileRemoval) -> Void
+    of samples: SampleQueue<Tables.Sample>, _ tables: Tables, _ packets: PacketQueue, _ wake: WakeEvent,
+    _ end: RecordingEnd
   ) async throws(SystemError) -> Recorder {
     let recorder = try await Recorder.start(
-      in: directory, samples, tables, as: tableFormat, packets: packets, format: logFormat, pace: pace,
-      syncInterval: syncInterval,
-      live: live, onRemoval: onRemoval)
-    recorder.hold(adapter.loop.clock) { !samples.isEmpty }
+      in: directory, samples, tables, as: tableFormat, packets: packets, format: logFormat,
+      pace: adapter.loop.clock.isVirtual ? .held : .free, syncInterval: syncInterval, wake: wake, live: live
+    ) { [news] removal in
+      news(.removed(removal))
+      if removal.leaves == .nothing { end.finish(.removed) }
+    }
+    recorder.onFailure { end.finish(.disk) }
     return recorder
   }
 
@@ -218,6 +251,66 @@ public struct SensorRecording: Sendable {
       return stream
     }
     return report
+  }
+}
+
+/// The open files of a recording whose stream runs.
+private struct OpenRecording: ~Copyable {
+  private let startedAt: ReceiveTime
+  /// `startedAt` on the monotonic clock.
+  private let begunAt: MonotonicTime
+  private let directory: String
+  private var folder: CaptureDirectory
+  private let recorder: Recorder
+  private var announcement: LogAnnouncement?
+
+  /// Creates the files.
+  ///
+  /// - Parameters:
+  ///   - report: the report as known when the stream starts.
+  ///   - begunAt: the report's `startedAt` on the monotonic clock.
+  ///   - start: creates tables and packet log, and starts their writer.
+  init(
+    in directory: String, _ report: SessionReport, begunAt: MonotonicTime, _ clock: LoopClock,
+    _ start: () async throws(SystemError) -> Recorder
+  ) async throws(SystemError) {
+    let folder = try CaptureDirectory(creating: directory, report)
+    recorder = try await clock.standing { () async throws(SystemError) in try await start() }
+    self.folder = folder
+    (startedAt, self.begunAt, self.directory) = (report.startedAt, begunAt, directory)
+  }
+
+  mutating func announce(_ announcement: LogAnnouncement?) { self.announcement = announcement }
+
+  /// Closes all files, and completes the report.
+  ///
+  /// - Parameter take: enters the tables' results in the report.
+  /// - Returns: the error that kept a file from being written completely, and the directory's current path.
+  consuming func finish(
+    _ report: inout SessionReport, _ packets: PacketQueue, _ clock: LoopClock,
+    _ take: (inout SessionReport, Recorder.Outcome) -> Void
+  ) async -> (failure: HostError?, directory: String?) {
+    let recorder = recorder
+    let outcome = await clock.standing { await recorder.finish() }
+    announcement.take()?.end()
+    report.startedAt = startedAt
+    let endedAt = clock.now()
+    report.endedAt = endedAt
+    let step = (endedAt - startedAt) - (clock.monotonic() - begunAt)
+    // Slewing, or setting the clock and setting it back, causes smaller differences.
+    let least: UInt64 = outcome.clockSteps.map { $0.count > 0 } ?? false ? 100_000_000 : 1_000_000_000
+    if step.nanoseconds.magnitude > least { report.clockStepNanoseconds = step.nanoseconds }
+    report.lost.packetLog = packets.dropped + outcome.lostPackets
+    report.lost.disk = outcome.lostSamples
+    report.removedFiles = outcome.removed
+    take(&report, outcome)
+    var failure = outcome.failure.map { HostError.system($0) }
+    let place = folder.place
+    if !outcome.removed.isEmpty, failure == nil {
+      failure = .unsuitable(FileRemoval.text(outcome.removed, in: place ?? directory))
+    }
+    do throws(SystemError) { try folder.finish(report) } catch { failure = failure ?? .system(error) }
+    return (failure, place)
   }
 }
 
@@ -260,7 +353,7 @@ public struct RecordingGroup: Sendable {
 
   private static func run(_ recording: SensorRecording, of kind: AnySensorKind) async -> Outcome {
     let result: Result<SensorRecording.Result, HostError>
-    do throws(HostError) { result = .success(try await kind.record(recording)) } catch {
+    do throws(HostError) { result = .success(try await recording.run(kind)) } catch {
       result = .failure(error)
     }
     return Outcome(recording: recording, result: result)

@@ -25,7 +25,8 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
         ringtap capture 70:CB:0D:00:A1:B2 --count 3000 --output walk
         ringtap capture ring heart-rate@C4:12:34:56:78:9A --output ride
             several sensors on one clock, each in its own directory below ride;
-            kinds: ring, heart-rate, thermometer, cycling, polar or polar:ecg,acc
+            kinds: ring, heart-rate (or heart-rate:reset-energy), thermometer,
+            cycling, polar (or polar:ecg,acc or polar:acc,rate=100)
         ringtap capture --output walk --to - | jq -c 'select(.table == "ppg")'
             each sample of the green light as soon as it arrives
         ringtap capture --transport replay:walk/packets.btsnoop --output again
@@ -135,21 +136,22 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
       return (0..<rings).map { _ in Self.ring(nil) }
     }
     return try sensors.map { text in
-      func name(_ kind: some StringProtocol) -> String { String(kind.prefix { $0 != ":" }) }
-      if let kind = AnySensorKind(named: text) {
-        return RecordingJob.Wanted(kind: kind, kindName: name(text))
-      }
+      if let kind = AnySensorKind(named: text) { return RecordingJob.Wanted(kind: kind) }
       let parts = text.split(separator: "@", maxSplits: 1)
       if parts.count == 2, let kind = AnySensorKind(named: String(parts[0])) {
-        return RecordingJob.Wanted(
-          kind: kind, kindName: name(parts[0]), address: try device.parse(String(parts[1])))
+        return RecordingJob.Wanted(kind: kind, address: try device.parse(String(parts[1])))
+      }
+      if AnySensorKind.names.contains(String(text.prefix { $0 != ":" && $0 != "@" })) {
+        throw ValidationError(
+          "'\(text)': settings are polar:ecg, acc or ppg, several as in polar:ecg,acc, one with a rate as in "
+            + "polar:acc,rate=100; and heart-rate:reset-energy")
       }
       return Self.ring(try device.parse(text))
     }
   }
 
   private static func ring(_ address: DeviceAddress?) -> RecordingJob.Wanted {
-    RecordingJob.Wanted(kind: AnySensorKind(.ring), kindName: "ring", address: address)
+    RecordingJob.Wanted(kind: AnySensorKind(.ring), address: address)
   }
 
   /// Returns the action when the reader of the sample stream closes it. If the stream is the recording's only

@@ -18,8 +18,6 @@ struct RecordingJob: Sendable {
   /// A sensor to record.
   struct Wanted: Sendable {
     let kind: AnySensorKind
-    /// The kind's name in commands.
-    let kindName: String
     /// The sensor's address; `nil` to use the first sensor of the kind that is found.
     var address: DeviceAddress?
     /// The advertised name, if known.
@@ -150,11 +148,11 @@ struct RecordingJob: Sendable {
     recording.tableFormat = tables.tableFormat
     recording.syncInterval = tables.syncInterval
     publishing?.follow(recording.directory, isAlone: isAlone)
-    let described = SampleDevice(address, kind: sensor.kindName, name: sensor.name)
+    let described = SampleDevice(address, kind: sensor.kind.name, name: sensor.name)
     let tap = taps.isEmpty ? nil : SampleTap(into: taps.map { $0(described) }, outputs.rows)
     let watchers: [(any RecordingWatcher)?] = [
       view?.feed(of: address, name: sensor.name), tap,
-      home?.watcher(address, kind: sensor.kindName, name: sensor.name),
+      home?.watcher(address, kind: sensor.kind.name, name: sensor.name),
     ]
     recording.live = RecordingWatchers.of(watchers.compactMap(\.self))
     return recording

@@ -204,7 +204,7 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
     (plan.connectTimeout, plan.answerTimeout) = (.seconds(choice.timeout), .seconds(choice.timeout))
     plan.patience = patience.duration(on: sensor)
     var relay = Relay(kind, source, plan, on: sensor.adapter, advertisedBy: advertiser, as: name)
-    if kind.search.name == AnySensorKind(.ring).search.name {
+    if kind.definition.name == RingKind.name {
       relay.facts.bodyLocation = .finger
       relay.facts.texts[.modelNumber] = found.name
     }

@@ -162,8 +162,8 @@ enum HelpTopic: String, CaseIterable {
   private static let outputsText = """
     OUTPUTS
 
-    `capture`, and with --output heart-rate, thermometer, cycling and polar, send
-    samples elsewhere as they arrive. --to may be given several times:
+    `capture` sends samples elsewhere as they arrive. --to may be given several
+    times:
 
       -                      lines of JSON on standard output; messages go to
                              standard error, and the live view is off
@@ -295,7 +295,6 @@ enum HelpTopic: String, CaseIterable {
 
       heart-rate, thermometer, cycling, polar
                     print the values of a sensor; `ringtap capture KIND` records
-                    it, with the same options
       adapters      lists the Bluetooth adapters
       status        shows the status of the daemon
       decode        decodes values, and packets of a ring, one JSON object per

@@ -7,11 +7,13 @@ import JSONText
 import Recording
 import SensorSessions
 
-/// The command `ringtap cycling [ADDRESS]`.
-struct CyclingCommand: AsyncParsableCommand {
+/// `ringtap cycling [ADDRESS]`.
+typealias CyclingCommand = SensorCommand<CyclingOptions>
+
+struct CyclingOptions: PrintedSensor {
   static let configuration = CommandConfiguration(
     commandName: "cycling",
-    abstract: "Print or record bicycle speed and cadence.",
+    abstract: "Print bicycle speed and cadence.",
     discussion: """
       Finds the sensor by its service (1816), or uses the given address, and prints each measurement until \
       --duration, --count or Ctrl-C. Speed is computed from the wheel's revolutions and --circumference, and \
@@ -24,13 +26,12 @@ struct CyclingCommand: AsyncParsableCommand {
             "measurement" with the columns of cycling.csv (time_ns, cadence_rpm, …),
             kilometersPerHour, and under "packet" the result of `ringtap decode`;
             finally "end"
-        ringtap cycling --output ride
+        ringtap capture cycling --output ride
             records into cycling.csv, packets.btsnoop and session.json
         ringtap cycling --transport virtual:cycling --count 5
       """,
     shouldDisplay: false)
 
-  @OptionGroup var sensor: SensorOptions
   @OptionGroup(visibility: .hidden) var streaming: FormerStreamOptions
 
   @Option(
@@ -38,14 +39,12 @@ struct CyclingCommand: AsyncParsableCommand {
     in: NumberRange(100...10_000, "mm"))
   var circumference = 2105
 
-  func validate() throws { try sensor.elsewhere.validate(output: sensor.output, streaming.streams) }
+  var formerStreams: FormerStreams { streaming.streams }
 
-  func run() async throws {
-    guard let output = sensor.output else {
-      let writer = CyclingWriter(isJSON: sensor.json, metres: Double(circumference) / 1000)
-      return try await sensor.run(.cycling, (), writer)
-    }
-    try await sensor.record(.cycling, "cycling", into: output, streaming.streams)
+  func kind(isRecorded: Bool) -> CyclingKind { CyclingKind() }
+
+  func writer(isJSON: Bool) -> some SensorWriter<CyclingSession> {
+    CyclingWriter(isJSON: isJSON, metres: Double(circumference) / 1000)
   }
 }
 

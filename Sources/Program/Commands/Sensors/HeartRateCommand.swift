@@ -7,11 +7,13 @@ import JSONText
 import Recording
 import SensorSessions
 
-/// The command `ringtap heart-rate [ADDRESS]`.
-struct HeartRateCommand: AsyncParsableCommand {
+/// `ringtap heart-rate [ADDRESS]`.
+typealias HeartRateCommand = SensorCommand<HeartRateOptions>
+
+struct HeartRateOptions: PrintedSensor {
   static let configuration = CommandConfiguration(
     commandName: "heart-rate",
-    abstract: "Print or record a heart-rate strap.",
+    abstract: "Print the values of a heart-rate strap.",
     discussion: """
       Finds the strap by its service (180D) or name, or uses the given address; reads its identity and body \
       location; prints each measurement until --duration, --count or Ctrl-C. Lost contact is reported as a \
@@ -27,34 +29,23 @@ struct HeartRateCommand: AsyncParsableCommand {
             bpm, contact, energy_kj), those of rr_intervals.csv as arrays
             (rr_1024ths, rr_ms), and under "packet" the result of
             `ringtap decode`; finally "end"
-        ringtap heart-rate --output ride --duration 3600
+        ringtap capture heart-rate:reset-energy --output ride --duration 3600
             records into heart_rate.csv, rr_intervals.csv, packets.btsnoop and
             session.json
-        ringtap heart-rate --output ride \\
-          --to 'mqtt://ringtap@broker.local?as=home-assistant'
-            rate, contact and battery appear in Home Assistant, too
-        ringtap heart-rate --output ride \\
-          --to 'influx+http://localhost:8086/write?db=rides&token-file=token'
-            each rate is also in InfluxDB, a second later
         ringtap heart-rate --transport virtual:heart-rate --count 5
       """,
     shouldDisplay: false)
 
-  @OptionGroup var sensor: SensorOptions
   @OptionGroup(visibility: .hidden) var streaming: FormerStreamOptions
 
   @Flag(help: "Reset the energy expended to 0 first.")
   var resetEnergy = false
 
-  func validate() throws { try sensor.elsewhere.validate(output: sensor.output, streaming.streams) }
+  var formerStreams: FormerStreams { streaming.streams }
 
-  func run() async throws {
-    let settings: HeartRateSession.Settings = resetEnergy ? .resetEnergy : .none
-    guard let output = sensor.output else {
-      return try await sensor.run(.heartRate, settings, HeartRateWriter(isJSON: sensor.json))
-    }
-    try await sensor.record(.heartRate(settings), "heart-rate", into: output, streaming.streams)
-  }
+  func kind(isRecorded: Bool) -> HeartRateKind { HeartRateKind(resetEnergy ? .resetEnergy : .none) }
+
+  func writer(isJSON: Bool) -> some SensorWriter<HeartRateSession> { HeartRateWriter(isJSON: isJSON) }
 }
 
 /// Prints heart-rate measurements.

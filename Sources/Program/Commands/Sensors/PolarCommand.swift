@@ -8,15 +8,17 @@ import JSONText
 import Recording
 import SensorSessions
 
-/// The command `ringtap polar [ADDRESS]`.
-struct PolarCommand: AsyncParsableCommand {
+/// `ringtap polar [ADDRESS]`.
+typealias PolarCommand = SensorCommand<PolarOptions>
+
+struct PolarOptions: PrintedSensor {
   static let configuration = CommandConfiguration(
     commandName: "polar",
-    abstract: "Print or record a Polar sensor's raw streams.",
+    abstract: "Print a Polar sensor's raw streams.",
     discussion: """
       Finds the sensor by its name, or uses the given address; reads its settings, starts the stream, and \
       prints the samples until --duration, --count (of frames) or Ctrl-C; then it stops the stream. ringtap \
-      reconnects if the link is lost. The lines are those of the table that --output writes, one per sample: \
+      reconnects if the link is lost. The lines are those of the table that a recording has, one per sample: \
       measurement time (time_ns: nanoseconds since the Unix epoch, fitted), the kernel's timestamp of its \
       frame (frame_time_ns), measurement time by the sensor's own clock (device_time_ns: nanoseconds since \
       2000), and its channels in the table's units.
@@ -27,16 +29,14 @@ struct PolarCommand: AsyncParsableCommand {
             event "device" once, soon after the first; one object per frame:
             frame_time_ns, the other columns by name as arrays, and under "frame"
             the result of `ringtap decode`; finally "end"
-        ringtap polar --stream ecg --output ride
-            records into ecg.csv (microvolts), packets.btsnoop and session.json;
-            likewise accelerometer.csv and ppg.csv
-        ringtap polar --stream ecg,acc --output ride
+        ringtap capture polar:acc,rate=100 --output ride
+            records into accelerometer.csv, packets.btsnoop and session.json;
+            likewise ecg.csv (microvolts) and ppg.csv
+        ringtap capture polar:ecg,acc --output ride
             both at once, on the sensor's clock
         ringtap polar --stream ppg --transport virtual:polar --count 5
       """,
     shouldDisplay: false)
-
-  @OptionGroup var sensor: SensorOptions
 
   @Option(
     help: ArgumentHelp("ecg, acc or ppg; with --output several, such as ecg,acc.", valueName: "streams"))
@@ -45,19 +45,17 @@ struct PolarCommand: AsyncParsableCommand {
   @Option(
     help: ArgumentHelp(
       "Samples per second of a single stream; the sensor must support the rate.", valueName: "hertz"),
-    in: NumberRange(1...1000, "samples a second"))
+    in: NumberRange(PolarKind.rates, "samples a second"))
   var rate: UInt16?
 
   /// Values of a deprecated option that `--to` replaces.
   @Option(help: ArgumentHelp(visibility: .hidden))
   var streamTo: [String] = []
 
-  private var streams: FormerStreams { FormerStreams(streamTo, "--stream-to") }
+  var formerStreams: FormerStreams { FormerStreams(streamTo, "--stream-to") }
 
-  private var settings: PolarSession.Settings? { PolarSession.Settings(named: stream) }
-
-  func validate() throws {
-    guard let settings else {
+  func kind(isRecorded: Bool) throws -> PolarKind {
+    guard var settings = PolarSession.Settings(named: stream) else {
       let names = PolarSession.Settings.named.map(\.name).joined(separator: ", ")
       throw ValidationError("--stream '\(stream)': \(names), each once, separated by commas")
     }
@@ -65,20 +63,14 @@ struct PolarCommand: AsyncParsableCommand {
       if rate != nil {
         throw ValidationError("--rate is for a single stream; several streams use their default rates")
       }
-      if sensor.output == nil { throw ValidationError("several streams need an --output directory") }
+      if !isRecorded { throw ValidationError("several streams need an --output directory") }
     }
-    try sensor.elsewhere.validate(output: sensor.output, streams)
+    settings.streams[0].sampleRate = rate
+    return PolarKind(settings)
   }
 
-  func run() async throws {
-    guard var settings else { return }
-    let type = settings.streams[0].type
-    settings.streams[0].sampleRate = rate
-    guard let output = sensor.output else {
-      return try await sensor.run(.polar, settings, PolarWriter(type, isJSON: sensor.json))
-    }
-    try await sensor.record(
-      .polar(settings), "polar", into: output, streams)
+  func writer(isJSON: Bool) -> some SensorWriter<PolarSession> {
+    PolarWriter(PolarSession.Settings(named: stream)?.streams[0].type ?? .ecg, isJSON: isJSON)
   }
 }
 

@@ -50,8 +50,10 @@ struct RingToolCommand: ParsableCommand {
   }
 }
 
-/// The command `ringtap ring raw`.
-struct RingRawCommand: AsyncParsableCommand {
+/// `ringtap ring raw`.
+typealias RingRawCommand = SensorCommand<RingRawOptions>
+
+struct RingRawOptions: PrintedSensor {
   static let configuration = CommandConfiguration(
     commandName: "raw",
     abstract: "Print the raw stream live.",
@@ -70,13 +72,14 @@ struct RingRawCommand: AsyncParsableCommand {
         ringtap ring raw --transport virtual:ring --count 6
       """)
 
-  @OptionGroup var sensor: SensorOptions
+  var formerStreams: FormerStreams { .none }
 
-  func validate() throws {
-    if sensor.output != nil { throw ValidationError("`ringtap capture --output` records the raw stream") }
+  func kind(isRecorded: Bool) throws -> RingKind {
+    if isRecorded { throw ValidationError("`ringtap capture --output` records the raw stream") }
+    return RingKind()
   }
 
-  func run() async throws { try await sensor.run(.ring, (), RingRawWriter(isJSON: sensor.json)) }
+  func writer(isJSON: Bool) -> some SensorWriter<RingSession> { RingRawWriter(isJSON: isJSON) }
 }
 
 private struct RingRawWriter: SensorWriter {

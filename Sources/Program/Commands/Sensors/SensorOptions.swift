@@ -11,6 +11,44 @@ import Recording
 import RingTap
 import SensorSessions
 
+/// A kind of sensor, and how its samples are printed.
+protocol PrintedSensor: ParsableArguments {
+  associatedtype Kind: SensorDefinition
+  associatedtype Writer: SensorWriter where Writer.Session == Kind.Session
+
+  static var configuration: CommandConfiguration { get }
+  /// Targets given by a deprecated form of `--to`.
+  var formerStreams: FormerStreams { get }
+  /// Returns the kind with its settings.
+  ///
+  /// - Parameter isRecorded: whether samples are recorded instead of printed.
+  /// - Throws: `ValidationError` for settings that the sensor does not have.
+  func kind(isRecorded: Bool) throws -> Kind
+  func writer(isJSON: Bool) -> Writer
+}
+
+/// A command that prints the samples of a kind of sensor: `ringtap heart-rate [ADDRESS]`. With --output it
+/// records, as `ringtap capture` does.
+struct SensorCommand<Printed: PrintedSensor>: AsyncParsableCommand {
+  static var configuration: CommandConfiguration { Printed.configuration }
+
+  @OptionGroup var sensor: SensorOptions
+  @OptionGroup var printed: Printed
+
+  func validate() throws {
+    _ = try printed.kind(isRecorded: sensor.output != nil)
+    try sensor.elsewhere.validate(output: sensor.output, printed.formerStreams)
+  }
+
+  func run() async throws {
+    let kind = try printed.kind(isRecorded: sensor.output != nil)
+    guard let output = sensor.output else {
+      return try await sensor.run(kind, printed.writer(isJSON: sensor.json))
+    }
+    try await sensor.record(AnySensorKind(SensorKind(kind)), into: output, printed.formerStreams)
+  }
+}
+
 /// Options for the sensor to stream from, and for the duration.
 struct SensorOptions: ParsableArguments, ReachesDevice {
   @OptionGroup(title: "Radio and link") var radio: AdapterOptions
@@ -34,12 +72,14 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
 
   @Option(
     name: [.short, .long],
-    help: ArgumentHelp("Record into this directory, and print only the progress.", valueName: "directory"))
+    help: ArgumentHelp(
+      "Record into this directory, and print only the progress.", valueName: "directory",
+      visibility: .hidden))
   var output: String?
 
-  @OptionGroup var tables: TableOptions
-  @OptionGroup var elsewhere: OutputOptions
-  @OptionGroup var view: ViewOptions
+  @OptionGroup(visibility: .hidden) var tables: TableOptions
+  @OptionGroup(visibility: .hidden) var elsewhere: OutputOptions
+  @OptionGroup(visibility: .hidden) var view: ViewOptions
 
   @Flag(help: "Print one JSON object per line.")
   var json = false
@@ -64,12 +104,11 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
   /// Finds the sensor and prints its samples until a limit is reached. Reconnects if the link is lost.
   ///
   /// - Parameter writer: prints the samples.
-  func run<Writer: SensorWriter>(
-    _ kind: SensorKind<Writer.Session.Sample>, _ settings: Writer.Session.Settings, _ writer: Writer
-  ) async throws {
+  func run<Kind: SensorDefinition, Writer: SensorWriter>(_ kind: Kind, _ writer: Writer) async throws
+  where Writer.Session == Kind.Session {
     let (stream, isVerbose) = (stream, device.radio.verbose)
     let outcome = try await withPlan(kind.search) { plan, adapter in
-      let streaming = SensorStreaming<Writer>(settings, plan, on: adapter)
+      let streaming = SensorStreaming<Writer>(kind.settings, plan, on: adapter)
       let outcome = try await streaming.run(stream, writer)
       await streaming.showLinks(isVerbose)
       return outcome
@@ -80,15 +119,10 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
 
   /// Records the sensor into a directory until a limit is reached.
   ///
-  /// - Parameters:
-  ///   - kindName: the kind's name in commands.
-  ///   - streams: targets given by a deprecated form of `--to`.
-  func record<Sample>(
-    _ kind: SensorKind<Sample>, _ kindName: String, into directory: String, _ streams: FormerStreams
-  ) async throws {
+  /// - Parameter streams: targets given by a deprecated form of `--to`.
+  func record(_ kind: AnySensorKind, into directory: String, _ streams: FormerStreams) async throws {
     let known = try address.map { try device.parse($0) } ?? device.known(name)
-    let wanted = RecordingJob.Wanted(
-      kind: AnySensorKind(kind), kindName: kindName, address: known, name: known == nil ? nil : name)
+    let wanted = RecordingJob.Wanted(kind: kind, address: known, name: known == nil ? nil : name)
     let job = RecordingJob(
       wanted: [wanted], name: name, directory: directory,
       limits: RecordingLimits(duration: stream.duration, count: count), tables: tables,

@@ -71,7 +71,7 @@ struct SensorStream: Sendable {
 }
 
 /// Prints the samples of one kind of sensor.
-protocol SensorWriter: Sendable {
+protocol SensorWriter<Session>: Sendable {
   associatedtype Session: SensorSession
 
   /// Whether the writer prints the sensor's identity.
@@ -180,9 +180,8 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     _ stream: SensorStream, _ running: Task<HostError?, Never>, _ writer: Writer
   ) async throws -> SensorStream.Outcome? {
     let (profile, peer) = (profile, session.plan.peer)
-    var sessions = profile.sessions.makeAsyncIterator()
-    guard let first = await sessions.next() else { return nil }
-    let shown = try Shown(writer, first)
+    guard let first = await profile.firstStream() else { return nil }
+    let shown = try Shown(writer, first.session)
     // The identity is printed after the first sample, or earlier if the first sample takes longer.
     let introduction = Task {
       let facts = await profile.learned()

@@ -7,11 +7,13 @@ import JSONText
 import Recording
 import SensorSessions
 
-/// The command `ringtap thermometer [ADDRESS]`.
-struct ThermometerCommand: AsyncParsableCommand {
+/// `ringtap thermometer [ADDRESS]`.
+typealias ThermometerCommand = SensorCommand<ThermometerOptions>
+
+struct ThermometerOptions: PrintedSensor {
   static let configuration = CommandConfiguration(
     commandName: "thermometer",
-    abstract: "Print or record a body thermometer.",
+    abstract: "Print the values of a body thermometer.",
     discussion: """
       Finds the sensor by its service (1809, or CORE's own) or name, or uses the given address, and prints \
       each temperature until --duration, --count or Ctrl-C: results, and the intermediate values before \
@@ -26,13 +28,12 @@ struct ThermometerCommand: AsyncParsableCommand {
             "measurement", "intermediate" or "state" with the columns of
             temperature.csv (time_ns, state, temperature_celsius, …), and under
             "packet" the result of `ringtap decode`; finally "end"
-        ringtap thermometer --output night
+        ringtap capture thermometer --output night
             records into temperature.csv, packets.btsnoop and session.json
         ringtap thermometer --transport virtual:core --count 5
       """,
     shouldDisplay: false)
 
-  @OptionGroup var sensor: SensorOptions
   @OptionGroup(visibility: .hidden) var streaming: FormerStreamOptions
 
   @Option(
@@ -41,13 +42,12 @@ struct ThermometerCommand: AsyncParsableCommand {
   )
   var unit: TemperatureUnit?
 
-  func validate() throws { try sensor.elsewhere.validate(output: sensor.output, streaming.streams) }
+  var formerStreams: FormerStreams { streaming.streams }
 
-  func run() async throws {
-    guard let output = sensor.output else {
-      return try await sensor.run(.thermometer, (), ThermometerWriter(isJSON: sensor.json, unit))
-    }
-    try await sensor.record(.thermometer, "thermometer", into: output, streaming.streams)
+  func kind(isRecorded: Bool) -> ThermometerKind { ThermometerKind() }
+
+  func writer(isJSON: Bool) -> some SensorWriter<ThermometerSession> {
+    ThermometerWriter(isJSON: isJSON, unit)
   }
 }
 

@@ -19,21 +19,21 @@ public struct Sensor<Sample: NotificationSample>: Sendable {
   /// The sensor's live values, across reconnections.
   public let values: SensorValues<Sample>
   private let session: DeviceSession
-  private let feed: SensorFeed<Sample>
+  private let identity: SensorIdentity
 
   fileprivate init(
     _ address: DeviceAddress, _ values: SensorValues<Sample>, _ session: DeviceSession,
-    _ feed: SensorFeed<Sample>
+    _ identity: SensorIdentity
   ) {
     self.address = address
     self.values = values
     self.session = session
-    self.feed = feed
+    self.identity = identity
   }
 
-  /// The sensor's identity. The getter waits until the identity is known. To give the stream priority, the
-  /// sensor is queried after its first value, or after one second without a value. A ring is not queried.
-  public var facts: SensorFacts { get async { await feed.facts() } }
+  /// The sensor's identity; waits until it is known. To give the stream priority, the sensor is queried after
+  /// its first value, or after one second without a value. A ring is not queried.
+  public var facts: SensorFacts { get async { await identity.learned() } }
 
   /// Number of values that this machine received and then lost, by queue.
   ///
@@ -144,22 +144,30 @@ extension Radio {
       if let address { address } else { try await find(kind, named: name, within: duration).address }
     var plan = DeviceSession.Plan(peer)
     plan.patience = patience
-    let (session, feed, end) = (DeviceSession(plan, on: adapter), kind.makeFeed(), SessionEnd())
-    // When this scope ends, the task is cancelled and awaited. The task stops the stream and closes the link.
-    async let running: Void = Self.run(session, feed, end)
-    guard await feed.firstStart() else {
+    return try await Self.with(kind.definition, DeviceSession(plan, on: adapter), body)
+  }
+
+  private static func with<Definition: SensorDefinition, Value>(
+    _ definition: Definition, _ session: DeviceSession,
+    _ body: (Sensor<Definition.Sample>) async throws -> Value
+  ) async throws -> Value {
+    let (profile, end) = (SensorProfile<Definition.Session>(definition.settings), SessionEnd())
+    // When this scope ends, the task is cancelled and awaited. It stops the stream and closes the link.
+    async let running: Void = run(session, profile, end)
+    guard await profile.firstStream() != nil else {
       await running
       throw end.failure.withLock { $0 } ?? CancellationError()
     }
     return try await body(
-      Sensor(peer, SensorValues(channel: feed.samples, end: end), session, feed))
+      Sensor(
+        session.plan.peer, SensorValues(channel: profile.samples, end: end), session, profile.identity))
   }
 
-  private static func run<Sample>(
-    _ session: DeviceSession, _ feed: SensorFeed<Sample>, _ end: SessionEnd
+  private static func run(
+    _ session: DeviceSession, _ profile: SensorProfile<some SensorSession>, _ end: SessionEnd
   ) async {
-    do throws(HostError) { try await feed.run(session) } catch { end.failure.withLock { $0 = error } }
-    feed.finish()
+    do throws(HostError) { try await session.run(profile) } catch { end.failure.withLock { $0 = error } }
+    profile.finish()
   }
 
   /// Connects to a ring, starts its raw stream, and keeps both up while `body` runs: `withSensor(.ring)`.

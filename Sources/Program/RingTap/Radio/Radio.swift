@@ -236,7 +236,7 @@ extension Radio {
   public static func open<Sample>(
     emulating kind: SensorKind<Sample>, valuesPerSecond rate: Double? = nil
   ) async throws(HostError) -> Radio {
-    switch kind.emulation {
+    switch kind.definition.emulation {
     case .specification(let text):
       return try await open("virtual:" + text + (rate.map { ",rate=\($0)" } ?? ""))
     case .values(let name, let service, let characteristic, let value):

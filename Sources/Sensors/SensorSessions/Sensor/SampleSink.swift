@@ -71,16 +71,17 @@ public final class SampleSink<Sample: NotificationSample>: Sendable {
   /// Creates a sink.
   ///
   /// - Parameters:
-  ///   - capacity: number of samples queued for a slow reader.
+  ///   - samples: queue for a reader that may be slow.
   ///   - reader: type of the queue's reader.
   ///   - limit: number of values after which the sink and the packet log stop; `nil` for no limit.
   ///   - tap: tap of the packet log.
   ///   - ended: called on the receive thread when the sink accepts no more samples.
   package init(
-    capacity: Int = 1024, for reader: Reader = .task, limit: Int? = nil, tap: PacketTap? = nil,
+    _ samples: SampleChannel<Sample> = SampleChannel(capacity: 1024), for reader: Reader = .task,
+    limit: Int? = nil, tap: PacketTap? = nil,
     ended: @escaping @Sendable (SampleEnd) -> Void = { _ in }
   ) {
-    samples = SampleChannel(capacity: capacity)
+    self.samples = samples
     self.reader = reader
     self.limit = limit ?? .max
     self.tap = tap

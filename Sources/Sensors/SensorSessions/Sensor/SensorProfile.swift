@@ -43,85 +43,103 @@ extension SensorSession {
   public static func again(_ settings: Settings) -> Settings { settings }
 }
 
-/// Session with a sensor, with a single sequence of samples over all links.
-public final class SensorProfile<Session: SensorSession>: SessionProfile {
+/// The stream of a sensor over all links of a session: its samples, its identity, and how it is started and
+/// stopped.
+public final class SensorProfile<Session: SensorSession>: Sendable {
   /// Samples of all links, until `finish` is called. Values that cannot be decoded are counted and skipped.
   public var samples: SampleChannel<Session.Sample> { sink.samples }
-  /// The session on each link with a running stream, until `finish` is called.
-  public let sessions: AsyncStream<Session>
+  /// Receive times of samples. The whole session uses the same object.
   public var times: SampleTimes { sink.times }
-  /// Identity of the sensor; `nil` until a link has read it.
-  public var facts: SensorFacts? { known.withLock(\.facts) }
-  /// Whether the sensor ended the stream although the link is up. `samples` then ends too.
+  /// Identity of the sensor; `nil` until the first streaming link has reported it.
+  public var facts: SensorFacts? { identity.facts }
+  /// Whether the sensor ended the stream by itself although the link is up. `samples` then ends, too.
   public var isEndedBySensor: Bool { sink.isEndedBySensor }
 
+  /// Identity of the sensor, for callers that do not know the type of the session.
+  package let identity: SensorIdentity
   private let settings: Session.Settings
   private let sink: SampleSink<Session.Sample>
-  private let started: AsyncStream<Session>.Continuation
-  /// Identity of the sensor, and whether it is final.
-  private let known = Mutex<(facts: SensorFacts?, isFinal: Bool)>((nil, false))
-  private let learners = Waiters()
-  private let told: @Sendable (SensorFacts) -> Void
+  /// The first stream; `nil` if there was none.
+  private let first = OneShot<FirstStream?>()
   private let isFirst = Atomic<Bool>(true)
 
-  /// Start time of a stream on both clocks. No sample of the stream is earlier.
-  package typealias Start = (time: ReceiveTime, monotonic: MonotonicTime)
-  private let begin: @Sendable (Session, Connection, Start) async throws(HostError) -> Void
+  /// The session that started the first stream, and the time by both clocks at which the start began. No
+  /// sample of the stream is earlier.
+  package struct FirstStream: Sendable {
+    package let session: Session
+    package let time: ReceiveTime
+    package let monotonic: MonotonicTime
+  }
 
   public convenience init(_ settings: Session.Settings) {
     self.init(settings, SampleSink())
   }
 
-  /// Creates a profile.
-  ///
-  /// - Parameters:
-  ///   - settings: settings of the stream on the first link.
-  ///   - sink: receives the samples.
-  ///   - told: called with the sensor's identity each time it is read.
-  ///   - begin: called on each link when the stream runs.
+  /// - Parameter told: called with the sensor's identity each time it is read.
   package init(
     _ settings: Session.Settings, _ sink: SampleSink<Session.Sample>,
-    told: @escaping @Sendable (SensorFacts) -> Void = { _ in },
-    begin: @escaping @Sendable (Session, Connection, Start) async throws(HostError) -> Void = { _, _, _ in }
+    told: @escaping @Sendable (SensorFacts) -> Void = { _ in }
   ) {
-    self.told = told
+    identity = SensorIdentity(told: told)
     self.settings = settings
     self.sink = sink
-    self.begin = begin
-    (sessions, started) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
   }
 
-  public func start(on connection: Connection) async throws(HostError) -> Session {
+  /// Waits until the sensor's identity is known.
+  ///
+  /// - Returns: empty facts if the sensor never reports any, or if the task is cancelled.
+  package func learned() async -> SensorFacts { await identity.learned() }
+
+  /// Waits until the stream runs for the first time, even if the task is cancelled.
+  ///
+  /// - Returns: `nil` if `finish` is called before.
+  package func firstStream() async -> FirstStream? { await first.value() }
+
+  /// Whether the stream has run.
+  package var isStarted: Bool { first.current.map { $0 != nil } ?? false }
+
+  /// Finds the attributes that the stream needs, subscribes, and starts the stream.
+  ///
+  /// - Throws: `gatt(closed)` if the link ends meanwhile, which is retried; any other error ends the session.
+  package func start(on connection: Connection) async throws(HostError) -> Session {
     let clock = connection.loop.clock
-    let begunAt = (clock.now(), clock.monotonic())
+    let (time, monotonic) = (clock.now(), clock.monotonic())
     let settings = isFirst.load(ordering: .relaxed) ? settings : Session.again(settings)
     let session = try await Session.start(settings, on: connection, into: sink)
     isFirst.store(false, ordering: .relaxed)
-    do throws(HostError) { try await begin(session, connection, begunAt) } catch {
-      await session.stop()
-      throw error
-    }
-    started.yield(session)
+    first.set(FirstStream(session: session, time: time, monotonic: monotonic))
     return session
   }
 
-  public func complete(_ session: Session) async {
-    // An error that ends the link also ends the session's wait for the link.
+  /// Does the work that can follow the first sample. Called after the first sample, or after a timeout. Sends
+  /// no further requests once its task is cancelled.
+  func complete(_ session: Session) async {
+    // An error that ends the link also ends the session's wait for it.
     guard let facts = (try? await session.complete()) ?? nil else { return }
-    learn(facts, isFinal: false)
-    told(facts)
+    identity.learn(facts)
   }
 
-  private func learn(_ facts: SensorFacts?, isFinal: Bool) {
-    known.withLock { $0 = (facts ?? $0.facts, $0.isFinal || isFinal) }
-    learners.wakeAll()
+  /// Ends `samples`. Called when the session has ended.
+  public func finish() {
+    first.set(nil)
+    samples.finish()
+    identity.finish()
   }
+}
 
-  public func silenceRule(of session: Session) -> SilenceRule? { session.silenceRule }
+/// The identity of a sensor, which is read soon after its first sample.
+package final class SensorIdentity: Sendable {
+  /// Identity of the sensor, and whether it is final.
+  private let known = Mutex<(facts: SensorFacts?, isFinal: Bool)>((nil, false))
+  private let learners = Waiters()
+  private let told: @Sendable (SensorFacts) -> Void
 
-  public func stop(_ session: Session) async { await session.stop() }
+  init(told: @escaping @Sendable (SensorFacts) -> Void) { self.told = told }
 
-  /// Waits until the sensor's identity is known.
+  /// `nil` until it was read.
+  var facts: SensorFacts? { known.withLock(\.facts) }
+
+  /// Waits until the identity is known.
   ///
   /// - Returns: empty facts if the sensor never reports any, or if the task is cancelled.
   package func learned() async -> SensorFacts {
@@ -129,50 +147,14 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
     return facts ?? SensorFacts()
   }
 
-  /// Ends `samples` and `sessions`.
-  public func finish() {
-    started.finish()
-    samples.finish()
-    learn(nil, isFinal: true)
-  }
-}
-
-/// Sample stream of one sensor of any kind, over all links of a session.
-package struct SensorFeed<Sample: NotificationSample>: Sendable {
-  /// Samples; the sequence ends when `finish` is called.
-  package let samples: SampleChannel<Sample>
-  private let first: @Sendable () async -> Bool
-  private let learned: @Sendable () async -> SensorFacts
-  private let stream: @Sendable (DeviceSession) async throws(HostError) -> Void
-  private let end: @Sendable () -> Void
-
-  package init<Session: SensorSession>(
-    _ type: Session.Type, _ settings: Session.Settings
-  ) where Session.Sample == Sample {
-    let profile = SensorProfile<Session>(settings)
-    samples = profile.samples
-    first = {
-      var sessions = profile.sessions.makeAsyncIterator()
-      return await sessions.next() != nil
-    }
-    learned = { await profile.learned() }
-    stream = { session throws(HostError) in try await session.run(profile) }
-    end = { profile.finish() }
+  func learn(_ facts: SensorFacts) {
+    known.withLock { $0.facts = facts }
+    learners.wakeAll()
+    told(facts)
   }
 
-  /// Waits for the first running stream. Call this only once.
-  ///
-  /// - Returns: `false` if the feed is finished or the task is cancelled first.
-  package func firstStart() async -> Bool { await first() }
-
-  /// Waits for the sensor's identity, which is read soon after its first sample.
-  ///
-  /// - Returns: empty facts if the sensor never reports any, or if the task is cancelled.
-  package func facts() async -> SensorFacts { await learned() }
-
-  /// Keeps the sensor connected and streaming, as `DeviceSession.run` does.
-  package func run(_ session: DeviceSession) async throws(HostError) { try await stream(session) }
-
-  /// Ends the feed.
-  package func finish() { end() }
+  func finish() {
+    known.withLock { $0.isFinal = true }
+    learners.wakeAll()
+  }
 }

@@ -1,5 +1,5 @@
 public import BLEHost
-import BLELinux
+package import BLELinux
 public import BLEStack
 public import BLEWire
 import Synchronization
@@ -42,6 +42,8 @@ public actor DeviceSession {
     /// Maximum time for reconnecting after the loss of a link. If zero, the session ends with the first link.
     public var patience = Duration.zero
     public var tap: PacketTap?
+    /// The reader of the samples and of the tap, which each link signals after a batch of packets.
+    package var wake: WakeEvent?
 
     public init(_ peer: DeviceAddress) { self.peer = peer }
   }
@@ -146,9 +148,9 @@ public actor DeviceSession {
   /// Connects and streams until the task is cancelled or the device does not return. Cancelling stops the
   /// stream and closes the link.
   ///
-  /// - Throws: the error that prevented the first stream or ended the last link; `noAnswer` if the device did
-  ///   not return within `plan.patience`.
-  public func run(_ profile: some SessionProfile) async throws(HostError) {
+  /// - Throws: the error that kept the first link from streaming, or that ended the last link; `noAnswer` if
+  ///   the device did not return within `plan.patience`.
+  public func run(_ profile: SensorProfile<some SensorSession>) async throws(HostError) {
     let result: Result<Void, HostError> = await withTaskCancellationHandler {
       do throws(HostError) { return .success(try await stream(profile)) } catch { return .failure(error) }
     } onCancel: {
@@ -158,7 +160,7 @@ public actor DeviceSession {
     try result.get()
   }
 
-  private func stream(_ profile: some SessionProfile) async throws(HostError) {
+  private func stream(_ profile: SensorProfile<some SensorSession>) async throws(HostError) {
     var backOff = BackOff()
     while !isOver {
       guard let failure = await attempt(profile), !isOver else { return }
@@ -215,7 +217,7 @@ public actor DeviceSession {
   /// Connects, and streams until the link or the session ends.
   ///
   /// - Returns: the reason why the link ended or failed; `nil` if the session ends.
-  private func attempt(_ profile: some SessionProfile) async -> HostError? {
+  private func attempt(_ profile: SensorProfile<some SensorSession>) async -> HostError? {
     let begunAt = adapter.loop.clock.monotonic()
     let connection: Connection
     do throws(HostError) { connection = try await connect() } catch {
@@ -241,7 +243,7 @@ public actor DeviceSession {
       var before: Outage?
       if outage?.isSilent != true { (before, isStreaming) = (takeUp(connectedAt), true) }
       news: while true {
-        switch await wait(for: connection, profile.times, profile.silenceRule(of: stream)) {
+        switch await wait(for: connection, profile.times, stream.silenceRule) {
         case .over: break news
         case .firstSample: (before, isStreaming) = (takeUp(connectedAt), true)
         case .attributesChanged:
@@ -255,7 +257,7 @@ public actor DeviceSession {
       let end = await connection.end
       // The stop command must be sent even if the task is cancelled.
       if end == nil {
-        await adapter.loop.uninterrupted { [stream] in await profile.stop(stream) }
+        await adapter.loop.uninterrupted { [stream] in await stream.stop() }
       }
       await leave(connection, profile, usedEarlierDiscovery, since: madeAt)
       guard let end else { return nil }
@@ -292,6 +294,7 @@ public actor DeviceSession {
     await connection.avoid(avoidance.requests)
     await connection.limitAnswers(to: plan.answerTimeout)
     times.begin(connection.requests)
+    if let wake = plan.wake { await connection.addWake(wake) }
     if let known { await connection.restore(known) }
   }
 
@@ -312,11 +315,11 @@ public actor DeviceSession {
     return outage.take()
   }
 
-  /// Starts the stream. Restarts it if the attributes change during the start, or if the attributes of an
-  /// earlier link were wrong.
-  private func start<Profile: SessionProfile>(
-    _ profile: Profile, on connection: Connection
-  ) async throws(HostError) -> Profile.Stream {
+  /// Starts the stream. Restarts it if the device's attributes change meanwhile, or if those of an earlier
+  /// link were wrong.
+  private func start<Session: SensorSession>(
+    _ profile: SensorProfile<Session>, on connection: Connection
+  ) async throws(HostError) -> Session {
     for _ in 0..<Self.restartLimit {
       let changes = await connection.attributeChangeCount
       do throws(HostError) {
@@ -340,9 +343,9 @@ public actor DeviceSession {
   /// Starts the stream, and closes the link if this takes longer than `time`.
   ///
   /// - Throws: `startTimedOut`, and the errors of starting the stream.
-  private func start<Profile: SessionProfile>(
-    _ profile: Profile, on connection: Connection, within time: Duration
-  ) async throws(HostError) -> Profile.Stream {
+  private func start<Session: SensorSession>(
+    _ profile: SensorProfile<Session>, on connection: Connection, within time: Duration
+  ) async throws(HostError) -> Session {
     let end = adapter.loop.clock.monotonic().advanced(by: time)
     let timer = adapter.loop.after(time) { await connection.close() }
     defer { timer.cancel() }
@@ -354,8 +357,8 @@ public actor DeviceSession {
     }
   }
 
-  private func makeCompletion<Profile: SessionProfile>(
-    of stream: Profile.Stream, _ profile: Profile, on connection: Connection
+  private func makeCompletion<Session: SensorSession>(
+    of stream: Session, _ profile: SensorProfile<Session>, on connection: Connection
   ) -> StreamCompletion {
     StreamCompletion(of: stream, profile, on: connection, avoidance) { [weak self] in
       // Set the state again, because observers check the remarks with each state.
@@ -457,7 +460,8 @@ public actor DeviceSession {
 
   /// Stores the summary of a link and closes the link.
   private func leave(
-    _ connection: Connection, _ profile: some SessionProfile, _ usedEarlierDiscovery: Bool = false,
+    _ connection: Connection, _ profile: SensorProfile<some SensorSession>,
+    _ usedEarlierDiscovery: Bool = false,
     since madeAt: MonotonicTime
   ) async {
     lastAge = madeAt.duration(to: adapter.loop.clock.monotonic())
@@ -542,25 +546,6 @@ public actor DeviceSession {
     for observer in observers { observer.finish() }
     observers = []
   }
-}
-
-/// Actions of a session on each link to its device. Each kind of sensor has its own profile.
-public protocol SessionProfile: Sendable {
-  associatedtype Stream: Sendable
-
-  /// Receive times of the samples. The object is the same for the whole session.
-  var times: SampleTimes { get }
-  /// Finds the attributes that the stream needs, subscribes, and starts the stream.
-  ///
-  /// - Throws: `gatt(closed)` if the link ends, which leads to a retry. Any other error ends the session.
-  func start(on connection: Connection) async throws(HostError) -> Stream
-  /// Does the work that can follow the first sample. Called after the first sample or a timeout. Sends no
-  /// further requests after its task is cancelled.
-  func complete(_ stream: Stream) async
-  /// Returns the rule for detecting a silent stream on a working link; `nil` if the stream may pause.
-  func silenceRule(of stream: Stream) -> SilenceRule?
-  /// Stops the stream while the link is up.
-  func stop(_ stream: Stream) async
 }
 
 /// Requests that a session no longer sends to its device, because the device ended a link after them.
@@ -657,8 +642,9 @@ struct StreamCompletion: Sendable {
   ///   - connection: link of the stream.
   ///   - avoidance: requests to avoid.
   ///   - completed: called when the work is done.
-  init<Profile: SessionProfile>(
-    of stream: Profile.Stream, _ profile: Profile, on connection: Connection, _ avoidance: LinkAvoidance,
+  init<Session: SensorSession>(
+    of stream: Session, _ profile: SensorProfile<Session>, on connection: Connection,
+    _ avoidance: LinkAvoidance,
     completed: @escaping @Sendable () async -> Void
   ) {
     let (loop, times, turn) = (connection.loop, profile.times, Turn())
