@@ -132,7 +132,7 @@ import Testing
         .unsuitable("walk has no signals"), .output(system),
       ])
     add(
-      "LogFilePlan.swift LogFileError",
+      "LogRecording.swift LogFileError",
       [
         LogFileError.exists("log.btsnoop"), .foreign("log.btsnoop", .pcapng),
         .damaged("log.btsnoop", offset: 16),

@@ -1,6 +1,7 @@
 import ArgumentParser
 import BLEHost
 import BLELinux
+import BLEStack
 import BLEWire
 import CommandKit
 import Commands
@@ -51,4 +52,47 @@ struct SocketCommand: AsyncParsableCommand, ReachesDevice {
     try await run.measure(adapter, connection, since: begin).show(json: true)
     await connection.close()
   }
+}
+
+/// An adapter with a connected datagram socket instead of a radio. Each datagram is one ATT PDU.
+///
+/// It uses the receive path of the `raw` mode without the kernel's Bluetooth, so that the cost of that path
+/// can be measured.
+actor SocketAdapter: Adapter {
+  nonisolated let loop: EventLoop
+  nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
+  nonisolated let name = "socket"
+  nonisolated let mode = "socket"
+  let malformed = 0
+  var hooks: [any AdapterHook] = []
+
+  private var descriptor: FileDescriptor?
+
+  init(_ descriptor: consuming FileDescriptor, on loop: EventLoop) {
+    self.descriptor = consume descriptor
+    self.loop = loop
+  }
+
+  func beginScan(
+    _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink
+  ) async throws(HostError) { throw Self.noRadio }
+
+  func endScan() async throws(HostError) {}
+
+  /// Connects. Works only once. The requested link parameters are ignored.
+  func link(
+    to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
+  ) async throws(HostError) -> Connection {
+    guard let descriptor = descriptor.take() else { throw Self.noRadio }
+    return try await Connection.adopt(descriptor, peer: peer, on: loop, tap: tap)
+  }
+
+  func change(_ connection: Connection, to request: LinkRequest) async {}
+
+  func facts(of connection: Connection) async throws(HostError) -> LinkFacts { throw Self.noRadio }
+
+  func release() async { descriptor = nil }
+
+  private static let noRadio = HostError.unsuitable(
+    "not available: a socket is a single link, not a radio")
 }

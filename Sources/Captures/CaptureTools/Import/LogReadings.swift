@@ -1,8 +1,10 @@
 import BLEDissector
 import BLEPacketLog
 import BLESensors
-import BLEWire
+package import BLEWire
 import ColmiRing
+package import JSONText
+package import Recording
 import SensorSessions
 
 /// Receiver of the sensor readings in a log.
@@ -242,4 +244,125 @@ enum LogFile {
 
 extension LogDevice {
   init(_ connection: ConnectionReport) { self.init(connection.adapter, connection.handle, connection.peer) }
+}
+
+/// Attributes of an imported capture with types that were inferred only from the format of their values.
+package struct PayloadKnowledge: Sendable {
+  /// Attributes, in order of their handles.
+  package let attributes: [(handle: AttributeHandle, uuid: BluetoothUUID)]
+
+  package init(_ attributes: some Sequence<(handle: AttributeHandle, uuid: BluetoothUUID)>) {
+    self.attributes = attributes.sorted { $0.handle < $1.handle }
+  }
+
+  package init(_ origin: ImportOrigin?) {
+    let known = (origin?.attributes ?? []).filter { $0.knownBy == AttributeSource.payload.rawValue }
+    self.init(known.map { ($0.handle, $0.uuid) })
+  }
+
+  /// Reads the attributes of a capture.
+  ///
+  /// - Parameter session: `session.json` of the capture.
+  package init(_ session: JSONDocument?) {
+    let known = (session?["importedFrom"]?["attributes"]?.array ?? []).filter {
+      $0["knownBy"]?.text == AttributeSource.payload.rawValue
+    }
+    self.init(
+      known.compactMap { attribute in
+        guard let handle = attribute["handle"]?.integer(UInt16.self),
+          let uuid = attribute["uuid"]?.text.flatMap({ BluetoothUUID($0) })
+        else { return nil }
+        return (AttributeHandle(handle), uuid)
+      })
+  }
+
+  /// Description for the user; `nil` if there are no such attributes.
+  package var text: String? {
+    guard !attributes.isEmpty else { return nil }
+    let each = attributes.map { handle, uuid in
+      "0x\(hexadecimal(UInt8(handle.rawValue >> 8)))\(hexadecimal(UInt8(handle.rawValue & 0xFF))) as "
+        + (UUIDNames.name(of: uuid).map { "\($0) (\(uuid.short.map(Self.digits) ?? "\(uuid)"))" } ?? "\(uuid)")
+    }
+    return "known by payload only: " + each.joined(separator: ", ")
+      + "; to name the attributes instead, use `ringtap import --attributes FILE`"
+  }
+
+  private static func digits(_ uuid: UInt16) -> String {
+    hexadecimal(UInt8(uuid >> 8)) + hexadecimal(UInt8(uuid & 0xFF))
+  }
+
+  func encode(into line: inout JSONLine) {
+    guard !attributes.isEmpty else { return }
+    line.member(
+      "knownByPayload",
+      array: { line in
+        for (handle, uuid) in attributes {
+          line.object { line in
+            line.member("handle", handle.rawValue)
+            line.member("uuid", uuid.description)
+          }
+        }
+      })
+  }
+}
+
+/// Raw streams of a Polar sensor on one link, derived from the requests and responses of its control point.
+struct PolarLogStreams {
+  /// Properties of a stream.
+  struct Stream: Hashable {
+    var type: PolarMeasurementType
+    /// Sample rate in hertz; `nil` if the log lacks the start request.
+    var sampleRate: UInt16?
+    /// Factor from counts to units; `nil` if the log lacks the response to the start request.
+    var factor: Double?
+    /// Number of the stream, from the number of the link and of the start on the link; ascending.
+    var link = 0
+  }
+
+  /// Number of the link, ascending.
+  var link = 0
+  /// Maximum number of starts on a link. A higher number would reach the stream numbers of the next link.
+  private static let startLimit = 1 << 16
+  private var starts = 0
+
+  /// Sample rates of start requests without a response yet.
+  private var wanted: [PolarMeasurementType: UInt16] = [:]
+  private var streams: [PolarMeasurementType: Stream] = [:]
+  /// Response that the next value continues.
+  private var answer: PolarResponse?
+
+  /// Processes a value written to the control point.
+  mutating func takeRequest(_ value: Span<UInt8>) {
+    answer = nil
+    guard let request = try? PolarRequest(decoding: value), request.opcode == .start else { return }
+    let rate = request.settings.first { $0.kind == .sampleRate }?.values.first
+    wanted[request.type] = rate.flatMap { $0 == 0 ? nil : UInt16(exactly: $0) }
+  }
+
+  /// Processes an indication of the control point.
+  mutating func takeAnswer(_ value: Span<UInt8>) {
+    guard let part = try? PolarResponse(decoding: value), part.opcode == .start, part.status == 0 else {
+      return
+    }
+    if answer == nil { answer = part } else { try? answer?.append(part) }
+    guard !part.hasMore, let answer else { return }
+    self.answer = nil
+    let settings = (try? answer.settings()) ?? []
+    let factor = settings.lazy.compactMap(\.factor).first.map(Double.init) ?? 1
+    starts = min(starts + 1, Self.startLimit - 1)
+    streams[answer.type] = Stream(
+      type: answer.type, sampleRate: wanted[answer.type], factor: factor, link: number + starts)
+  }
+
+  private var number: Int { link * Self.startLimit }
+
+  /// Processes a frame of raw data.
+  ///
+  /// - Throws: an error if the value is not a valid frame.
+  func takeFrame(
+    _ value: Span<UInt8>, at time: ReceiveTime, into sink: inout some LogReadingSink
+  ) throws(WireError) {
+    let type = try PolarFrame(validating: value).type
+    sink.take(value, of: streams[type] ?? Stream(type: type, link: number), at: time)
+  }
 }

@@ -125,7 +125,7 @@ public struct SensorRecording: Sendable {
     let session = DeviceSession(plan, on: adapter)
     let end = RecordingEnd(session, limits)
     let sink = SampleSink(samples, for: .recorder, limit: limits.count, tap: tap) { end.finish($0) }
-    let (faults, cut) = (await adapter.faults, await adapter.innermost.cutFrames)
+    let (faults, cut) = (await adapter.faults, await adapter.cutFrames)
     // A log is replayed no faster than its samples are written.
     await adapter.hold { samples.ring.isHalfFull || packets.isHalfFull }
     live?.follow(session) { ReceiveCounts(sink.counts, packets) }

@@ -164,7 +164,7 @@ public actor KernelAdapter: SecuringAdapter {
     case (.management, let timing):
       await unloadTiming(for: peer)
       // Request the timing again if the link was already up with other timing, or if the kernel did not load
-    // it.
+      // it.
       if let timing, await connection.link.timing.map(timing.contains) ?? true { rest.leaveTiming() }
     case (.rawChannel, nil): break
     case (.rawChannel, .some):

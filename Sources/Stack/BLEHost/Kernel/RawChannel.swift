@@ -389,3 +389,183 @@ actor RawChannel {
     observer.take()?.lost(error)
   }
 }
+
+/// Requests link parameters that the kernel does not request itself, by sending LE commands for the link's
+/// handle on the raw channel.
+///
+/// The kernel adopts the new parameters: it processes the controller's events as if it had sent the commands
+/// itself. See reference `linux-bluetooth-kernel.md`, 12.
+struct LinkParameterControl {
+  let channel: RawChannel?
+  /// Reason why the raw channel is not available.
+  private let refusal: HostError?
+
+  init(_ channel: RawChannel?, _ refusal: HostError?) {
+    self.channel = channel
+    self.refusal = refusal
+  }
+
+  func ask(_ request: LinkRequest, of connection: Connection) async {
+    let handle = connection.handle
+    if let timing = request.timing { await changeTiming(to: timing, of: connection) }
+    if let phy = request.phy { await ask(.phy, of: connection, LESetPHY(handle, phy)) }
+    if let octets = request.dataLength {
+      await ask(.dataLength, of: connection, LESetDataLength(handle, octets: octets))
+    }
+  }
+
+  /// Changes the timing. When the connection closes, restores the earlier timing unless the peer has changed
+  /// it since, because other programs may keep the link up.
+  private func changeTiming(to range: LinkParameterRange, of connection: Connection) async {
+    let handle = connection.handle
+    let current = await channel?.timing(handle)
+    let former = await connection.firstTiming(current)
+    guard await ask(.timing, of: connection, LEConnectionUpdate(handle, range)),
+      let channel, let former, !range.contains(former)
+    else { return }
+    await connection.onClose {
+      guard let current = await channel.timing(handle), range.contains(current) else { return }
+      // May fail if the adapter was removed. Nothing must then be restored.
+      try? await channel.post(LEConnectionUpdate(handle, LinkParameterRange(former)))
+    }
+  }
+
+  @discardableResult
+  private func ask(
+    _ part: LinkRequest.Part, of connection: Connection, _ command: any HCICommand
+  ) async -> Bool {
+    do throws(HostError) {
+      guard let channel else { throw refusal ?? .adapterDown("the adapter") }
+      // Another link may have the same handle by now.
+      if let end = await connection.end { throw .gatt(.closed(end)) }
+      await connection.noteAsking(for: part)
+      try await channel.command(command)
+      return true
+    } catch {
+      await connection.note(LinkChange(time: SystemClock.now(), value: .refused(part, error)))
+      return false
+    }
+  }
+}
+
+extension LinkParameterRange {
+  /// Returns whether a link with this timing meets the request.
+  func contains(_ timing: LinkParameters) -> Bool {
+    (minimumInterval...maximumInterval).contains(timing.interval) && timing.latency == latency
+      && timing.supervisionTimeout == supervisionTimeout
+  }
+
+  /// Creates the range that contains exactly this timing.
+  fileprivate init(_ timing: LinkParameters) {
+    self.init(
+      minimumInterval: timing.interval, maximumInterval: timing.interval, latency: timing.latency,
+      supervisionTimeout: timing.supervisionTimeout)
+  }
+}
+
+/// A raw channel's callbacks for the link of one bearer. The closures are isolated to the channel's actor.
+/// The bearer calls them on the thread of the actor's event loop.
+final class LinkWatch {
+  /// Subscribes to a link: reports its current state, then each change.
+  let begin: (ConnectionHandle, @escaping (LinkChange) -> Void) -> Void
+  /// Returns the reason why the link ended, or `nil` if it is up. First processes the channel's queued
+  /// packets, because the kernel queues an event on the channel before it acts on the event.
+  let reason: (ConnectionHandle) -> HCIStatus?
+  let end: (ConnectionHandle) -> Void
+
+  init(
+    begin: @escaping (ConnectionHandle, @escaping (LinkChange) -> Void) -> Void,
+    reason: @escaping (ConnectionHandle) -> HCIStatus?, end: @escaping (ConnectionHandle) -> Void
+  ) {
+    self.begin = begin
+    self.reason = reason
+    self.end = end
+  }
+}
+
+/// State of an adapter's links, collected from its events.
+struct LinkTable {
+  /// Maximum number of changes to keep per link: the first and the latest changes.
+  private static let changeLimit = 64
+
+  private struct Link {
+    /// Changes since the link came up, for a caller that connects to an existing link.
+    var changes: [LinkChange] = []
+    var observer: ((LinkChange) -> Void)?
+    var reason: HCIStatus?
+    var facts = LinkFacts()
+  }
+
+  private var links: [ConnectionHandle: Link] = [:]
+
+  /// Processes an event of a link; ignores other events.
+  mutating func take(_ event: borrowing HCIEventPacket, at time: ReceiveTime) throws(WireError) {
+    if event.code == .disconnectionComplete {
+      let end = try DisconnectionComplete(validating: event.parameters)
+      guard end.status == .success else { return }
+      if links[end.handle]?.observer == nil {
+        links[end.handle] = nil
+      } else {
+        links[end.handle]?.reason = end.reason
+      }
+      return
+    }
+    if event.code == .readRemoteVersionComplete {
+      let answer = try ReadRemoteVersionComplete(validating: event.parameters)
+      if answer.status == .success { links[answer.handle]?.facts.version = answer.version }
+      return
+    }
+    guard event.code == .leMeta, !event.parameters.isEmpty else { return }
+    switch LESubevent(rawValue: event.parameters[0]) {
+    case .connectionComplete, .enhancedConnectionComplete:
+      let complete = try LEConnectionComplete(validating: event.parameters)
+      guard complete.status == .success else { return }
+      links[complete.handle] = Link()
+      note(complete.handle, .timing(complete.parameters), time)
+    case .connectionUpdateComplete:
+      let update = try LEConnectionUpdateComplete(validating: event.parameters)
+      if update.status == .success { note(update.handle, .timing(update.parameters), time) }
+    case .dataLengthChange:
+      let change = try LEDataLengthChange(validating: event.parameters)
+      note(
+        change.handle, .dataLength(transmit: change.transmitOctets, receive: change.receiveOctets), time)
+    case .phyUpdateComplete:
+      let update = try LEPHYUpdateComplete(validating: event.parameters)
+      if update.status == .success {
+        note(update.handle, .phy(transmit: update.transmit, receive: update.receive), time)
+      }
+    case .readRemoteFeaturesComplete:
+      let answer = try LEReadRemoteFeaturesComplete(validating: event.parameters)
+      if answer.status == .success { links[answer.handle]?.facts.features = answer.features }
+    default: break
+    }
+  }
+
+  private mutating func note(
+    _ handle: ConnectionHandle, _ value: LinkChange.Value, _ time: ReceiveTime
+  ) {
+    let change = LinkChange(time: time, value: value)
+    if links[handle]?.changes.count == Self.changeLimit { links[handle]?.changes.remove(at: 1) }
+    links[handle, default: Link()].changes.append(change)
+    links[handle]?.observer?(change)
+  }
+
+  mutating func watch(_ handle: ConnectionHandle, _ observer: @escaping (LinkChange) -> Void) {
+    for change in links[handle]?.changes ?? [] { observer(change) }
+    links[handle, default: Link()].observer = observer
+  }
+
+  func facts(_ handle: ConnectionHandle) -> LinkFacts { links[handle]?.facts ?? LinkFacts() }
+
+  func reason(_ handle: ConnectionHandle) -> HCIStatus? { links[handle]?.reason }
+
+  /// Returns the timing in force, or `nil` if the link came up before the channel was opened.
+  func timing(_ handle: ConnectionHandle) -> LinkParameters? {
+    LinkState(after: links[handle]?.changes ?? []).timing
+  }
+
+  mutating func release(_ handle: ConnectionHandle) {
+    links[handle]?.observer = nil
+    if links[handle]?.reason != nil { links[handle] = nil }
+  }
+}
