@@ -24,9 +24,8 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
         ringtap capture --duration 60
         ringtap capture 70:CB:0D:00:A1:B2 --count 3000 --output walk
         ringtap capture ring heart-rate@C4:12:34:56:78:9A --output ride
-            several sensors on one clock, each in its own directory below ride;
-            kinds: ring, heart-rate (or heart-rate:reset-energy), thermometer,
-            cycling, polar (or polar:ecg,acc or polar:acc,rate=100)
+            several sensors on one clock; kinds: ring, heart-rate[:reset-energy],
+            thermometer, cycling, polar[:ecg,acc] or polar:acc,rate=100
         ringtap capture --output walk --to - | jq -c 'select(.table == "ppg")'
             each sample of the green light as soon as it arrives
         ringtap capture --transport replay:walk/packets.btsnoop --output again
