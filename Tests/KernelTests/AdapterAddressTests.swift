@@ -98,11 +98,14 @@ extension InTestKernel {
       let before = try status(socket) { $0.devices.contains { $0.state == "streaming" && $0.received > 100 } }
       #expect(before.adapter?.hasSuffix("0") == true)
       let index = try replug(ring, isUp: isShared)
-      // A daemon that opens the adapter anew counts from 0.
-      let after = try status(socket) { status in
+      func isBack(_ status: Status, beyond count: Int) -> Bool {
         status.adapter?.hasSuffix("\(index)") == true
-          && status.devices.contains { $0.state == "streaming" && $0.received > 100 }
+          && status.devices.contains { $0.state == "streaming" && $0.received > count }
       }
+      // Counts continue on an adapter that was opened anew.
+      let back = try status(socket) { isBack($0, beyond: 0) }
+      let known = try #require(back.devices.first).received
+      let after = try status(socket) { isBack($0, beyond: known + 100) }
       #expect(after.devices.count == 1)
       daemon.send(SIGTERM)
       let result = try daemon.finish()
