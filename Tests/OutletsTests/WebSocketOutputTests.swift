@@ -5,10 +5,18 @@ import Testing
 /// `--to ws:` as the Python library websockets and Chromium read it.
 @Suite(.timeLimit(.minutes(3)), .serialized)
 struct WebSocketOutputTests {
+  private func start(_ arguments: String...) throws -> Program {
+    try Program(
+      Place.readersPython(), [Place.fixture("Readers/live.py")] + arguments, input: .nothing)
+  }
+
   private func live(_ arguments: String...) async throws -> [String: Any] {
     let script = Place.fixture("Readers/live.py")
-    let run = try await Program.run(Place.readersPython(), [script] + arguments)
-    try #require(run.status == 0, "\(arguments): \(run.errors)")
+    return try object(try await Program.run(Place.readersPython(), [script] + arguments))
+  }
+
+  private func object(_ run: Program.Result) throws -> [String: Any] {
+    try #require(run.status == 0, "\(run.errors)")
     return try #require(JSONSerialization.jsonObject(with: Data(run.output.utf8)) as? [String: Any])
   }
 
@@ -20,11 +28,13 @@ struct WebSocketOutputTests {
   @Test func sendsTheLinesOfStandardOutput() async throws {
     try await withFolder { folder in
       let port = try freePort()
+      // The reader connects as soon as the port is open.
+      let reader = try start("lines", "ws://127.0.0.1:\(port)/")
+      try await reader.line(on: .errors, containing: "ready")
       let program = try capture(
         folder, "virtual:ring,rate=100", ["--count", "900", "--to", "ws://:\(port)", "--to", "-"])
-      try await eventually("the port") { canConnect(port) }
-      let read = try await live("lines", "ws://127.0.0.1:\(port)/")
       let run = try await program.ended()
+      let read = try object(try await reader.ended())
       #expect(
         run.status == 0 && run.errors.contains("live plots: http://127.0.0.1:\(port)/"), "\(run.errors)")
       #expect(!run.errors.contains("everyone"))
@@ -42,7 +52,7 @@ struct WebSocketOutputTests {
       let port = try freePort()
       let url = "ws://127.0.0.1:\(port)/"
       let program = try capture(
-        folder, "virtual:ring,real-time", ["--to", "ws://:\(port)?origin=http://localhost:3000"])
+        folder, "virtual:heart-rate", ["heart-rate", "--to", "ws://:\(port)?origin=http://localhost:3000"])
       try await eventually("the port") { canConnect(port) }
       let written = try await live("write", url)
       #expect(written["code"] as? Int == 1008 && written["reason"] as? String == "this stream is read-only")
@@ -50,8 +60,8 @@ struct WebSocketOutputTests {
       #expect(try await live("write", url)["code"] as? Int == 1008)
       program.send(SIGINT)
       let run = try await program.ended()
-      #expect(
-        run.status == 0 && run.errors.contains("0 lost") || run.output.contains("0 lost"), "\(run.errors)")
+      // The latter if no value has arrived yet.
+      #expect([0, 130].contains(run.status), "\(run.errors)")
     }
   }
 
@@ -82,13 +92,16 @@ struct WebSocketOutputTests {
     _ = try Place.chromium()
     try await withFolder { folder in
       let port = try freePort()
-      let program = try capture(folder, "virtual:ring,rate=2000", ["--to", "ws://:\(port)", "--rows", "all"])
+      // More in 25 s than a queue and all buffers hold.
+      let program = try capture(
+        folder, "virtual:heart-rate,rate=3000", ["heart-rate", "--to", "ws://:\(port)"])
       try await eventually("the port") { canConnect(port) }
-      let read = try await live("browse", "http://127.0.0.1:\(port)/", "--stall", "15")
+      let read = try await live("browse", "http://127.0.0.1:\(port)/", "--stall", "25")
       #expect(try #require(read["missed"] as? Int) > 0)
       program.send(SIGINT)
       let run = try await program.ended()
-      #expect(run.status == 0, "\(run.errors)")
+      // A busy machine may lose values of so fast a sensor, whether or not there are readers.
+      #expect([0, 3].contains(run.status), "\(run.errors)")
     }
   }
 }

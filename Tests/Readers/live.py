@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reads the WebSocket of `ringtap capture --to ws:`, as the library websockets and a browser do.
 
-live.py lines URL [ORIGIN]     all messages until the end
+live.py lines URL [ORIGIN]     all messages until the end; says "ready" on standard error, and waits until something listens
 live.py write URL              sends a message: how the connection ends
 live.py browse URL [OPTIONS]   opens the page in a headless Chromium: no error, no other request, samples arrive in order and are plotted.
                                --picture FILE keeps a picture, --dark and --phone are what it is on; --samples N waits for so many; --stall
@@ -38,9 +38,9 @@ WATCH = """
 })()
 """
 
-# What is not background in the pixels of each plot, by colour of a series.
+# Pixels of each shown plot in the colour of its first series.
 INK = """
-live && [...live.devices.values()].flatMap((device) => [...device.tables.values()].flatMap((table) => table.charts.map((chart) => {
+live && [...live.devices.values()].flatMap((device) => [...device.tables.values()].flatMap((table) => table.charts.filter((chart) => !chart.element.hidden).map((chart) => {
   const data = chart.canvas.getContext("2d").getImageData(0, 0, chart.canvas.width, chart.canvas.height).data;
   const wanted = getComputedStyle(document.documentElement).getPropertyValue("--series-0").trim();
   const [red, green, blue] = [1, 3, 5].map((place) => parseInt(wanted.slice(place, place + 2), 16));
@@ -57,10 +57,15 @@ def lines(url, origin=None):
     from websockets.exceptions import ConnectionClosed, InvalidStatus
     from websockets.sync.client import connect
 
-    try:
-        client = connect(url, origin=origin, proxy=None)
-    except InvalidStatus as refusal:
-        return {"status": refusal.response.status_code}
+    print("ready", file=sys.stderr, flush=True)
+    client = None
+    while not client:
+        try:
+            client = connect(url, origin=origin, proxy=None)
+        except ConnectionRefusedError:
+            time.sleep(0.01)
+        except InvalidStatus as refusal:
+            return {"status": refusal.response.status_code}
     messages = []
     with client:
         pong = client.ping(b"here")
@@ -115,6 +120,8 @@ def browse(url, *options):
     browser = Browser(*size, "dark" if "--dark" in options else "light")
     try:
         browser.open(url)
+        # The load that was waited for may be that of the empty page before.
+        wait(browser, "typeof live === 'object'")
         browser.value(WATCH)
         if stall:
             # The page reads nothing meanwhile, so that its buffers and those of the sender fill up.
@@ -122,7 +129,9 @@ def browse(url, *options):
             wait(browser, "live.missed > 0")
         wait(browser, f"seen.order.length >= {samples}")
         wait(browser, "live.figures.Samples.textContent.match(/[1-9]/)")
-        ink = wait(browser, f"(() => {{ const ink = {INK}; return ink.length > 0 && ink.every((count) => count > 0) && ink; }})()")
+        # After a stall, the samples may be older than what the plots show.
+        inked = "true" if stall else "ink.every((count) => count > 0)"
+        ink = wait(browser, f"(() => {{ const ink = {INK}; return ink.length > 0 && {inked} && ink; }})()")
         assert browser.value("document.documentElement.scrollWidth <= innerWidth"), "the page is wider than the window"
         seen = browser.value("seen")
         assert ordered(seen["order"]), "samples are out of order"
