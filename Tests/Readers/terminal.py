@@ -2,9 +2,9 @@
 """Runs ringtap on a pseudo-terminal, and reads the live view off the screen that a terminal emulator (pyte) makes of it.
 
 terminal.py figures RINGTAP DIR      whether the view shows what the tables of the capture have
-terminal.py messages RINGTAP DIR     whether messages stay in the scrollback, and the view does not
+terminal.py messages RINGTAP DIR     whether messages stay in the scrollback, and of the view one frame
 terminal.py resize RINGTAP DIR       whether it follows a terminal that changes its size
-terminal.py end RINGTAP DIR HOW      whether the terminal is as it was; HOW is key, INT, TERM or KILL
+terminal.py end RINGTAP DIR HOW      whether the terminal is as it was, but for the last frame; HOW is key, INT, TERM or KILL
 terminal.py plain RINGTAP DIR        whether there is none where none is wanted, and no colour either
 
 One JSON object on standard output; the exit status is 1 with a message for the first thing that differs.
@@ -121,11 +121,14 @@ def demand_readable(terminal):
         demand(mode not in terminal.octets, "there was another screen")
 
 
-def demand_gone(terminal):
+def demand_ended(terminal):
+    """Demand that the terminal is as it was, below one view: the last frame."""
     demand_readable(terminal)
     demand(termios.tcgetattr(terminal.slave) == terminal.before, "the terminal has another mode")
-    view = re.compile(HINT + r"|^R02_A1B2  |^ppg  |^(connecting|streaming)  ")
-    demand(not any(view.search(line) for line in terminal.scrollback()), "the view is still there", terminal)
+    lines = terminal.scrollback()
+    demand(not any(re.search(HINT + r"|^(connecting|streaming)  ", line) for line in lines), "the view goes on", terminal)
+    for part in (r"^R02_A1B2  ", r"^link closed$", r"^ppg  ", r"^[\d.]+ k?B in .*  ended$"):
+        demand(sum(bool(re.search(part, line)) for line in lines) == 1, f"not one '{part}'", terminal)
     demand(terminal.screen.cursor.x == 0, "the cursor is in the middle of a line", terminal)
 
 
@@ -147,7 +150,7 @@ def figures(ringtap, folder):
     terminal = Terminal(capture(ringtap, folder, "rate=300", "--count", "1200"), folder)
     terminal.run()
     demand(terminal.process.returncode == 0, "it failed", terminal)
-    demand_gone(terminal)
+    demand_ended(terminal)
     demand(terminal.written().startswith("1200 samples in "), "where is the summary?")
     tables = {
         name: column(f"{folder}/capture/{name}.csv", value)
@@ -198,7 +201,7 @@ def messages(ringtap, folder):
     terminal.run(until=terminal.shows("1 gap"))
     terminal.run()
     demand(terminal.process.returncode == 0, "it failed", terminal)
-    demand_gone(terminal)
+    demand_ended(terminal)
     lines = [line for line in terminal.scrollback() if line]
     expected = ["found R02_A1B2", "the link was lost", "streaming again"]
     demand(len(lines) >= len(expected), "messages are missing", terminal)
@@ -244,7 +247,7 @@ def end(ringtap, folder, how):
         demand_readable(terminal)
     else:
         demand(terminal.process.returncode == 0, "it failed", terminal)
-        demand_gone(terminal)
+        demand_ended(terminal)
         demand("; interrupted\n" in terminal.written(), "where is the summary?")
     return {"frames": len(terminal.frames)}
 
