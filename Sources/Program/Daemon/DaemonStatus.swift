@@ -84,7 +84,8 @@ package struct DaemonStatus: Sendable {
     package var mode: String
     /// Number of devices that the adapter serves.
     package var devices: Int
-    /// State and recoveries of a shared adapter that is watched.
+    /// State and recoveries of a shared adapter that the daemon watches; `nil` for an adapter without a
+    /// watch.
     package var watch: AdapterWatch.Facts?
 
     package init(

@@ -148,8 +148,8 @@ struct Periodicity: Sendable {
       halfStrength: likeness(at: place))
   }
 
-  /// Interpolates the autocorrelation by a cubic through four lags. A beat of six samples is too curved for
-  /// linear interpolation.
+  /// Interpolates the autocorrelation with a cubic through four lags. If a beat is only six samples long, the
+  /// peak is too sharp for linear interpolation.
   private func likeness(at place: Double) -> Double {
     let (low, x) = (Int(place), place - place.rounded(.down))
     // Autocorrelation is symmetric in the lag.

@@ -198,7 +198,7 @@ package enum CaptureAlignment {
       isStrap: (a.strap != nil, b.strap != nil), hasPulseTransit: hasPulseTransit)
   }
 
-  /// Returns the lateness of a strap whose beats are placed by its own timestamps.
+  /// Returns a strap's lateness if the times of its beats are computed from the strap's own timestamps.
   private static func standing(_ sensor: AlignedSensor) -> Lateness {
     let stretches = sensor.strap?.stretches ?? []
     let times = stretches.map { stretch in stretch.places.map { Double?($0 + stretch.offset) } }

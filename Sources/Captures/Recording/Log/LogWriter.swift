@@ -414,10 +414,10 @@ package struct LogTail: Hashable, Sendable {
 }
 
 extension LogTail {
-  /// Reads a file once, from its start.
+  /// Returns the state of a log's end. Reads the file once, from its start.
   ///
   /// A killed writer leaves an incomplete record. A power failure may leave zeros after the last record that
-  /// reached the disk. Both count as torn. Any other error throws `damaged`.
+  /// reached the disk. Both count as torn. Any other malformed record throws `damaged`.
   ///
   /// - Throws: `foreign`, `damaged`, `system`.
   package static func of(_ path: String, _ format: CaptureLogFormat) throws(LogFileError) -> LogTail {

@@ -49,7 +49,7 @@ extension WriterJob where Self: ~Copyable {
   mutating func look() {}
 }
 
-/// Part of the queues that a turn empties.
+/// Amount of data that one turn takes out of the queues.
 enum WriterTurn: Hashable, Sendable { case some, all }
 
 /// Thread that writes files, so that the receive thread only fills bounded queues.

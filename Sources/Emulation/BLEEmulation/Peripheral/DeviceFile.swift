@@ -222,7 +222,7 @@ package struct WrittenAttribute: Hashable, Sendable {
   package var handle: AttributeHandle { range.start }
 }
 
-/// Parses attributes in the lines of a text, such as `0x0002 2803 02 0300 002a`.
+/// Parses attributes that are written one per line, such as `0x0002 2803 02 0300 002a`.
 package enum AttributeText {
   /// Maximum number of attributes in a text.
   package static let limit = 10_000

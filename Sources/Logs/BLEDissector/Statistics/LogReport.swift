@@ -74,7 +74,7 @@ package struct LogReport: Sendable {
   package var air: AirReport?
   /// Intervals between consecutive updates of an attribute, for all connections.
   package var intervals = LogLinearHistogram()
-  /// Requests of all connections.
+  /// Request statistics by opcode and direction, summed over all connections.
   private var requestStatistics: [RequestStatistics] = []
 
   package init() {}

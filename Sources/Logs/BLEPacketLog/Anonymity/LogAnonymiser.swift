@@ -257,9 +257,9 @@ private struct AnonymousAttributes: Sendable {
     }
   }
 
-  /// Returns the kind of an attribute type. Personal are Device Name and Serial Number String; names, e-mail
-  /// address and texts of a person; System ID and Reconnection Address, which are derived from an address;
-  /// birth date, age, gender, height, weight and location of a person.
+  /// Returns the kind of an attribute type. These types hold personal data: Device Name and Serial Number
+  /// String; a person's names, e-mail address and other text; System ID and Reconnection Address, which are
+  /// derived from an address; a person's birth date, age, gender, height, weight and location.
   private static func kind(ofType type: UInt16) -> Kind {
     switch type {
     case 0x2A00, 0x2A25, 0x2A46, 0x2A87, 0x2A8A, 0x2A90, 0x2ABE: .name

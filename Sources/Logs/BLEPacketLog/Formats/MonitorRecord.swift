@@ -22,8 +22,8 @@ public struct MonitorRecordHeader: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-/// Records of the Linux monitor other than packets, by opcode. `doc/btsnoop-protocol.rst` of BlueZ. Unknown
-/// opcodes are kept.
+/// Opcode of a Linux monitor record that is not a packet. Unknown opcodes are kept. See BlueZ,
+/// `doc/btsnoop-protocol.rst`.
 public struct MonitorOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt16
   @inlinable public init(rawValue: UInt16) { self.rawValue = rawValue }

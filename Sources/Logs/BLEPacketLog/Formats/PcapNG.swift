@@ -332,8 +332,8 @@ struct PcapNGSection {
 struct PcapNGWriter: Sendable {
   /// Maximum number of interfaces. Packets of further adapters are assigned to the last interface.
   static let maximumInterfaces = 256
-  /// Maximum size in bytes of an interface's description, with a name as long as `bluetooth-monitor`, and its
-  /// statistics.
+  /// Maximum size in bytes of an interface's description and statistics. The longest name is
+  /// `bluetooth-monitor`.
   private static let interfaceByteCountLimit = 64 + 52
   /// Maximum size in bytes of a packet block without the packet: type, lengths, interface, time, type byte
   /// and drops.

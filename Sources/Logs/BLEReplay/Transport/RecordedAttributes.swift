@@ -1,8 +1,8 @@
 import BLEDissector
 import BLEWire
 
-/// A server's attributes as known from a log, sufficient to respond to a client with other requests than the
-/// recorded client.
+/// A server's attributes as known from a log, sufficient to answer a client whose requests differ from those
+/// of the recorded client.
 ///
 /// An attribute that the recorded client did not discover does not exist. If the recorded client skipped
 /// discovery, because it had discovered the server earlier, attribute types are inferred from the format of

@@ -180,8 +180,8 @@ struct LineQueue {
     whenFull: "further lines are dropped for this reader only", counted: "`missed` lines to the reader")
   /// Bytes beyond the limit that are reserved for notices.
   private static let reserve = 64 << 10
-  /// Bytes that must be free before lines are accepted again. With less space, a line `missed` would follow
-  /// every few lines.
+  /// Bytes that must be free before lines are accepted again. With less space, every few
+  /// lines would be followed by a `missed` line.
   private static let leastRoom = 64 << 10
 
   var waiting: [UInt8] = []

@@ -1,7 +1,7 @@
 import CaptureTools
 
-/// The page that plots a stream's samples on arrival. The page includes style and script, and its content
-/// security policy lets it connect only to its own server.
+/// Web page that plots a stream's samples as they arrive. Styles and scripts are inline. The content security
+/// policy lets the page connect only to its own server.
 enum LivePage {
   private static let page: [UInt8] = {
     var page: [UInt8] = []

@@ -219,7 +219,8 @@ package struct DeviceReach: Sendable {
 
   /// Connects and runs `body` like `withConnection`, but sends nothing on the ATT channel.
   ///
-  /// - Parameter links: number of devices to connect to; `.max` if `body` opens another socket on the link.
+  /// - Parameter links: number of connections after which capabilities are dropped; `.max` to keep the
+  ///   capabilities, if `body` opens a socket that needs them.
   package func withLink<Value: Sendable>(
     to address: DeviceAddress, links: Int = 1,
     _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value

@@ -21,7 +21,7 @@ struct AlignCommand: ParsableCommand {
       the error of the device's own clock, and a 95 % confidence interval of each value. An offset's \
       interval includes the wait for connection events. The offset between the rows of two devices is more \
       precise and is reported separately. If a value cannot be determined, the report has the reason. \
-      Optical beats lag the heart by some tenths of a second; an offset computed from them includes this \
+      Optical beats lag the heart by a few tenths of a second; an offset computed from them includes this \
       pulse transit time, and the report says so.
 
       Writes \(Alignment.fileName) into the directory, which `ringtap convert --grid` uses.

@@ -14,9 +14,9 @@ struct ImportCommand: AsyncParsableCommand {
     commandName: "import",
     abstract: "Convert a packet log to captures.",
     discussion: """
-      Reads btsnoop, pcap, pcapng and PacketLogger files, also compressed, and writes the captures that \
-      recording the same devices would have produced, with the log's times: the tables of each sensor, and \
-      session.json with links, gaps and losses. If there are several devices, each has a directory named \
+      Reads btsnoop, pcap, pcapng and PacketLogger files, optionally compressed, and writes the captures \
+      that recording the same devices would have produced, with the log's times: the tables of each sensor, \
+      and session.json with links, gaps and losses. If there are several devices, each has a directory named \
       after its address.
 
       Attributes are identified by a discovery in the log, on any link to the device. Without one, they are \

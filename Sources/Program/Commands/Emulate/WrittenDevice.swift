@@ -4,7 +4,8 @@ import BLEWire
 import CommandKit
 import JSONText
 
-/// The file of `serve`. Lines have names, properties and values, or bytes as on air.
+/// Input file of `ringtap serve`. A line describes an attribute by name, properties and value, or by its raw
+/// bytes.
 ///
 /// ```
 /// device Strap
@@ -16,8 +17,8 @@ import JSONText
 ///   characteristic 0x0021 "Battery Level" read notify encrypted = u8 57
 /// ```
 ///
-/// Lines with names are translated into the lines of bytes that `DeviceFile` parses. `DeviceFile` alone
-/// parses a file without names.
+/// Lines with names are converted to raw lines, which `DeviceFile` parses. A file without names is passed to
+/// `DeviceFile` unchanged.
 struct WrittenDevice {
   typealias Fault = AttributeText.Fault
 

@@ -49,8 +49,8 @@ extension LogCommand {
               a legacy pairing in the log are derived automatically
 
         Reads btsnoop (1001, 1002 as from Android, 2001 as from btmon -w), pcap, pcapng and Apple's \
-        PacketLogger, also compressed with gzip or zstd. If a log ends within a record, the packets before \
-        are shown and the exit status is 1. btmon's notes between the packets (newIndex, systemNote, \
+        PacketLogger, optionally compressed with gzip or zstd. If a log ends within a record, the packets \
+        before are shown and the exit status is 1. btmon's notes between the packets (newIndex, systemNote, \
         controlOpen …) are shown too.
 
         On a terminal, output is coloured unless NO_COLOR is set, and paged with $PAGER, else less.

@@ -114,16 +114,16 @@ public actor Device {
   /// Passes each value of a characteristic to `body` on the receive thread, without copying or allocating.
   ///
   /// ```swift
-  /// let octets = Atomic(0)
+  /// let bytes = Atomic(0)
   /// try await device.subscribe(to: .heartRateMeasurement) { notification, time in
-  ///   octets.add(notification.value.count, ordering: .relaxed)
+  ///   bytes.add(notification.value.count, ordering: .relaxed)
   /// }
   /// try await device.ended()
   /// ```
   ///
-  /// `body` may decode, count, and push into a queue. `body` must not block, lock, allocate or log, because
-  /// the receive thread runs it, and must not keep the view. For other work, use `notifications(of:)`. The
-  /// subscription ends with the scope of `withConnection`.
+  /// `body` runs on the receive thread. It may decode, count, and push into a queue. It must not block, lock,
+  /// allocate or log, and must not keep `notification` after it returns. For other work, use
+  /// `notifications(of:)`. The subscription ends with the scope of `withConnection`.
   ///
   /// - Parameters:
   ///   - characteristic: a characteristic that notifies or indicates.

@@ -18,7 +18,7 @@ public enum RingFirmwareRequest: Hashable, Sendable, BitwiseCopyable {
     }
   }
 
-  /// Decodes a message from a host; `nil` for any other request.
+  /// Decodes a firmware request from a host's message. Returns `nil` for any other message.
   public init?(_ message: RingBigData) {
     switch (message.id, message.payload.count) {
     case (0x01, 0): self = .start

@@ -13,9 +13,11 @@ public import BLEWire
   public var spO2: SpO2RawSample?
   public var ppg: PPGRawSample?
   public var accelerometer: AccelerometerSample?
-  /// Kernel timestamps of the frames; `nil` if a frame is missing.
+  /// Kernel timestamp of the SpO₂ frame; `nil` if the frame is missing.
   public var spO2Time: ReceiveTime?
+  /// Kernel timestamp of the PPG frame; `nil` if the frame is missing.
   public var ppgTime: ReceiveTime?
+  /// Kernel timestamp of the accelerometer frame; `nil` if the frame is missing.
   public var accelerometerTime: ReceiveTime?
   /// Values of `ClockSetting.offset` in nanoseconds: for the first frame's timestamp, and for the timestamps
   /// of the frames in `laterParts`. They differ if the clock was set between two frames.

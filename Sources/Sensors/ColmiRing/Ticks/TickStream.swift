@@ -3,8 +3,8 @@ public import BLEWire
 /// Converts frames of the raw stream into ticks on the sensor's own clock, for a running capture and for its
 /// tables. The same frames always give the same ticks. Memory is fixed and allocated in the initializer.
 ///
-/// Ticks lag behind their frames by `TickClock.lagSeconds`, and by `warmUpSeconds` at the start. If ticks may
-/// be missing, ticks are held back until later ticks have decided this.
+/// Ticks lag behind their frames by `TickClock.lagSeconds`, and by `warmUpSeconds` at the start. If a
+/// tick may be missing, the ticks after it are held back until it is clear whether one is.
 public struct TickStream: Sendable {
   private var order = StampOrder()
   private var grouper = RingTickGrouper()

@@ -52,7 +52,7 @@ public struct ECGDetector: Sendable {
   public static let noiseShare = 0.4
   /// Value that replaces `noiseShare` if the next beat is late.
   public static let lateNoiseShare = 0.25
-  /// Time at which the next beat is late, as a share of the usual interval.
+  /// Time after which the next beat counts as late, as a multiple of the usual interval.
   public static let lateShare = 1.66
   /// Time in seconds after which a beat is late in any case, and the usual values are reset: the interval of
   /// 30 beats per minute.

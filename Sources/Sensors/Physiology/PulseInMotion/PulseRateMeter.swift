@@ -4,9 +4,10 @@ public import BLEWire
 /// detected good beats, otherwise `PulseTracker`. Pass each sample once. Memory is allocated only in the
 /// initializer.
 ///
-/// If accepted intervals fill an 8 s window except for its ends, the pulse is computed from their mean;
-/// otherwise it is the tracked pulse. A window is decided when both methods have decided, at most about 11 s
-/// after its end. The windows and beats of the contained `PulseMeter` are available for interval analysis.
+/// If accepted intervals cover an 8 s window, apart from its edges, the pulse is computed from their mean;
+/// otherwise it is the tracked pulse. A window's value is final when both methods have finished, at most
+/// about 11 s after the window ends. The windows and beats of the contained `PulseMeter` are available for
+/// interval analysis.
 public struct PulseRateMeter: Sendable {
   /// Maximum part of a window without accepted intervals, in mean intervals: the two intervals that the
   /// window's ends cut, and half an interval more.

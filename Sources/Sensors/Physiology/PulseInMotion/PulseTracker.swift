@@ -53,7 +53,8 @@ public struct PulseTracker: Sendable {
   private var spectrum = PulseSpectrum()
   private var filter = PulseRateFilter()
   private var line = TrackedLine()
-  /// Amplitudes of the cleaned light at each rate. Window n is at n modulo the number of windows stored.
+  /// Ring buffer of windows: amplitudes at each pulse rate of the optical signal after motion cancellation.
+  /// Window n is stored at n modulo the number of windows.
   private var cleaned = [Double](repeating: 0, count: (PulseRateFilter.lag + 1) * PulseRateFilter.count)
   /// Number of grid samples since the start.
   private var taken = 0

@@ -62,7 +62,7 @@ public actor DeviceSession {
   /// Event on a link with a running stream.
   private enum LinkNews { case over, attributesChanged, firstSample }
 
-  /// Maximum number of restarts of a stream on one link because the attributes have changed.
+  /// Maximum number of attempts to start a stream on one link if the attributes keep changing.
   private static let restartLimit = 8
   /// Minimum age of a link that resets the pause between attempts.
   private static let steadyLinkAge = Duration.seconds(3)

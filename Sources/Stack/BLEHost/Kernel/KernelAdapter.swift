@@ -10,7 +10,7 @@ import Synchronization
 /// first use. If the adapter is unplugged and comes back under another index, `connect` finds it by its
 /// address.
 public actor KernelAdapter: SecuringAdapter {
-  /// How the adapter scans.
+  /// Scanning method of the adapter.
   public enum Discovery: Hashable, Sendable {
     /// With commands on the HCI raw channel: the `raw` mode. Requires CAP_NET_RAW.
     case rawChannel
@@ -42,8 +42,8 @@ public actor KernelAdapter: SecuringAdapter {
   ///
   /// - Parameters:
   ///   - info: the kernel's adapter.
-  ///   - discovery: how it scans.
-  ///   - loop: runs the receive thread.
+  ///   - discovery: scanning method.
+  ///   - loop: the event loop; its thread is the receive thread.
   ///   - note: receives messages for the user about a pairing or a scan, one line each, on the receive
   ///     thread.
   public init(

@@ -368,9 +368,9 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     return !isStopping || !jobs.isEmpty
   }
 
-  /// Runs a job. In virtual time, tasks prefer this loop. The call must then name the loop as the task
-  /// executor, because a task would otherwise leave the thread and return at each step. In real time, tasks
-  /// do not prefer the loop, and the call must not name it.
+  /// Runs a job. In virtual time, tasks prefer this loop, so the job must run with the loop as its task
+  /// executor; otherwise, each step of a task would switch to another thread and back. In real time, tasks do
+  /// not prefer the loop, so the job must run without a task executor.
   private func run(_ job: UnownedJob) {
     if clock.isVirtual {
       // SAFETY: taken out of the queue under the lock, so each job runs once.

@@ -45,6 +45,7 @@ public struct HCIOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
 
 /// An HCI command packet: opcode, length, parameters. Core 5.4, Vol 4, Part E, 5.4.1.
 @frozen public struct HCICommandPacket: ~Escapable {
+  /// Size of the header in bytes: opcode and length.
   public static let headerByteCount = 3
   public static let maximumByteCount = 3 + 255
 

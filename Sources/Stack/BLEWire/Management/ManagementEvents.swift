@@ -13,6 +13,7 @@ public struct ManagementEventCode: RawRepresentable, Hashable, Sendable, Bitwise
 /// The reply to a command: Command Complete, or Command Status if the command fails at once. `mgmt-api.txt`,
 /// events 0x0001 and 0x0002.
 @frozen public struct ManagementReply: ~Escapable {
+  /// Opcode of the command that this reply answers.
   public let opcode: ManagementOpcode
   public let status: ManagementStatus
   /// Parameters of the reply; empty for a Command Status.

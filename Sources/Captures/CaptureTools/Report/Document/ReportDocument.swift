@@ -175,9 +175,9 @@ struct ReportSection: Sendable {
   var unmarkedGaps = 0
   /// Period that a page shows at first, and the only period that a picture shows; `nil` for the whole axis.
   var view: ClosedRange<Int64>?
-  /// Start in nanoseconds since the Unix epoch, if it is known from sources other than the tables.
+  /// Recorded start in nanoseconds since the Unix epoch; `nil` if only the tables give a start.
   var begins: Int64?
-  /// End in nanoseconds since the Unix epoch, if it is known from sources other than the tables.
+  /// Recorded end in nanoseconds since the Unix epoch; `nil` if only the tables give an end.
   var ends: Int64?
   /// Times of each row on the sensor's own clock, by table name.
   var sensorTimes: [(name: String, times: TableTimes)] = []

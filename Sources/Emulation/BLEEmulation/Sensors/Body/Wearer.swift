@@ -326,8 +326,9 @@ public struct BodyTime: Hashable, Sendable {
 
   public init() {}
 
-  /// Sets an option of `virtual:` if it is one of a clock.
+  /// Sets a clock option of `virtual:`.
   ///
+  /// - Returns: `false` if `option` is not a clock option.
   /// - Throws: A refusal with the valid range.
   mutating func set(_ option: String, _ text: String) throws(Wearer.Refusal) -> Bool {
     switch option {

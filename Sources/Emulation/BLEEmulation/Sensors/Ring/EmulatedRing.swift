@@ -437,7 +437,8 @@ extension EmulatedRing {
     /// Wearer whose light and movement the ring streams. The first ticks send captured frames instead.
     public var wearer = Wearer.even
     public var body = BodyTime()
-    /// Damages every n-th raw notification, alternating between a wrong checksum and truncation.
+    /// Number of raw notifications from one that is damaged to the next; `nil` for none. Wrong checksums and
+    /// truncation alternate.
     public var malformedEvery: Int?
     public var batteryPercent: UInt8 = 64
     /// Whether the ring requests an MTU exchange and slower connection parameters by itself, like the
@@ -469,17 +470,17 @@ extension EmulatedRing {
 
 /// Faults in an emulated ring's replies.
 public struct RingReplyFaults: Hashable, Sendable {
-  /// Gives every n-th frame or message a wrong checksum.
+  /// Number of frames or messages from one with a wrong checksum to the next; `nil` for none.
   public var wrongChecksumEvery: Int?
   /// Delay of all replies.
   public var delay = Duration.zero
-  /// Precedes each answer with the reply to a command that was not sent.
+  /// Whether each answer is preceded by the reply to a command that was not sent.
   public var foreignReplies = false
   /// Number of frames after which a log stops, in the middle of a message.
   public var logFrameLimit: Int?
-  /// Follows each frame of a log with an unsolicited notification.
+  /// Whether each frame of a log is followed by an unsolicited notification.
   public var unaskedFrames = false
-  /// Sends each frame of a log twice.
+  /// Whether each frame of a log is sent twice.
   public var repeatedFrames = false
 
   public init() {}

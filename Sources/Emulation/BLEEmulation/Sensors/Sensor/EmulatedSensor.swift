@@ -18,9 +18,10 @@ public final class EmulatedSensor: VirtualPeripheral {
     /// Number of measured values on a link after which the link is lost (Connection Timeout); `nil` for
     /// never.
     public var disconnectAfter: Int?
-    /// Makes every n-th measured value of a link shorter than its flags announce.
+    /// Number of measured values on a link from one malformed value to the next; `nil` for none. A malformed
+    /// value is shorter than its flags announce.
     public var malformedEvery: Int?
-    /// Takes the sensor off the body in every n-th tick.
+    /// Number of ticks from one off-body tick to the next; `nil` for none.
     public var offBodyEvery: Int?
     /// Relation between the sensor's clock and its wearer's time.
     public var body = BodyTime()

@@ -64,7 +64,7 @@ struct AdvertisingChains {
   private var periodic: [(accessAddress: UInt32, crcStart: UInt32)] = []
   /// Number of advertisements with a missed packet.
   private(set) var incomplete = 0
-  /// Number of complete advertisements of more than one packet.
+  /// Number of advertisements that were reassembled from more than one packet.
   private(set) var joined = 0
 
   /// Number of advertisements that still wait for a packet.

@@ -95,7 +95,7 @@ extension PairingError: CustomStringConvertible {
   }
 }
 
-/// Action that a pairing's owner must perform, in order.
+/// An action that the owner of a pairing must perform. Actions must be performed in the order returned.
 public enum PairingAction: Hashable, Sendable {
   case send(SecurityManagerPDU)
   /// Show this number, 0 … 999,999, until the pairing ends.
