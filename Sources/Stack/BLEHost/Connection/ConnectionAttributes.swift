@@ -546,7 +546,7 @@ extension Connection {
     return characteristic
   }
 
-  /// How long to wait for a value after the device has refused the subscription.
+  /// Time to wait for a value after the device has refused the subscription.
   public static let refusalPatience = Duration.seconds(2)
 
   /// Ends a subscription. If the characteristic has no other subscriber, turns its values off on the device.

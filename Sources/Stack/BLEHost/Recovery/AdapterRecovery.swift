@@ -2,18 +2,18 @@ public import BLELinux
 import BLEStack
 import BLEWire
 
-/// A step to recover an adapter whose controller does not answer. Each step disturbs more than the one before
-/// it.
+/// A step to recover an adapter whose controller does not respond. Each step disturbs more than the previous
+/// one.
 public enum RecoveryStep: Int, CaseIterable, Sendable {
-  /// Asks on a new channel. In exclusive mode this resets the controller.
+  /// Sends a request on a new channel. In exclusive mode, this resets the controller.
   case reopen
-  /// Switches the adapter off and on over the kernel's management interface. Needs CAP_NET_ADMIN.
+  /// Switches the adapter off and on over the kernel's management interface. Requires CAP_NET_ADMIN.
   case powerCycle
-  /// Blocks and unblocks the adapter's rfkill switch, and switches it on. Needs write access to
+  /// Blocks and unblocks the adapter's rfkill switch, and switches the adapter on. Requires write access to
   /// `/dev/rfkill`.
   case rfkill
-  /// Withdraws the authorisation of the adapter's USB device and gives it back, as if it was unplugged.
-  /// Needs write access to the device's `authorized`.
+  /// Withdraws and restores the authorisation of the adapter's USB device, which is like replugging it.
+  /// Requires write access to the device's `authorized`.
   case reauthorise
 }
 
@@ -28,11 +28,11 @@ extension RecoveryStep: CustomStringConvertible {
   }
 }
 
-/// A step that was taken, and its outcome.
+/// A step and its outcome.
 public struct RecoveryAttempt: Hashable, Sendable {
   public enum Outcome: Hashable, Sendable {
     case answers, silent
-    /// The step could not be taken.
+    /// The step could not be performed, with the reason.
     case impossible(String)
   }
 
@@ -59,32 +59,34 @@ extension RecoveryAttempt: CustomStringConvertible {
   }
 }
 
-/// What the steps of a recovery do to the system. The functions block, and are called on a thread of their
-/// own.
+/// System functions that a recovery uses. The functions block, and are called on a separate thread.
 public protocol RecoveryTools: Sendable {
   /// The kernel's adapters.
   func adapters() -> [AdapterInfo]
-  /// Switches an adapter on or off, and returns when the kernel has done it.
+  /// Switches an adapter on or off. Returns when the kernel has done so.
   ///
   /// - Throws: `notPermitted`; `managementRefused` with the kernel's reason; `managementTimedOut`.
   func setPowered(_ isOn: Bool, index: UInt16) throws(HostError)
   /// Blocks and unblocks the adapter's rfkill switch.
   ///
-  /// - Throws: `unsuitable` if it has none or a key on the machine blocks it; the system's error.
+  /// - Throws: `unsuitable` if the adapter has no switch or is blocked by hardware; the system's error.
   func cycleSwitch(of adapter: AdapterInfo) throws(HostError)
-  /// Withdraws the authorisation of the adapter's USB device and gives it back.
+  /// Withdraws and restores the authorisation of the adapter's USB device.
   ///
-  /// - Throws: `unsuitable` if it is not on USB; the system's error.
+  /// - Throws: `unsuitable` if the adapter is not a USB device; the system's error.
   func reauthorise(_ adapter: AdapterInfo) throws(HostError)
 }
 
 /// The system's management interface, rfkill device and USB bus.
 public struct SystemRecoveryTools: RecoveryTools {
-  /// The kernel gives up a command to the controller after 2 s, and switching off takes several.
+  /// Time limit for switching an adapter on or off, in seconds. The kernel waits 2 s for each HCI command,
+  /// and switching off takes several commands.
   private static let powerSeconds = 15
   private let root: String
 
-  /// - Parameter root: folder that contains `sys` and `dev`; empty for the system's.
+  /// Creates the tools.
+  ///
+  /// - Parameter root: folder that contains `sys` and `dev`; empty for the system's own.
   public init(root: String = "") { self.root = root }
 
   public func adapters() -> [AdapterInfo] { (try? AdapterInfo.all()) ?? [] }
@@ -138,33 +140,36 @@ public struct SystemRecoveryTools: RecoveryTools {
   }
 }
 
-/// Recovers an adapter whose controller does not answer commands: a ladder of steps, until it answers.
+/// Recovers an adapter whose controller does not respond to commands. Performs the steps in order until the
+/// controller responds.
 public struct AdapterRecovery: Sendable {
-  /// State in which the adapter is used.
+  /// Use of the adapter, and the state that the use requires.
   public enum Use: Hashable, Sendable {
     /// Up, shared with the kernel's host.
     case shared
-    /// Down, so that a program can open its user channel.
+    /// Down, because a program can open the user channel only of an adapter that is down.
     case exclusive
   }
 
   /// Time limit for a step.
   private static let stepLimit = Duration.seconds(40)
-  /// Time for an adapter to come back from a step.
+  /// Time limit for an adapter to come back after a step.
   private static let returnLimit = Duration.seconds(10)
   private static let returnPoll = Duration.milliseconds(100)
 
-  /// The adapter's name. By address if it has one, because its index may change on the way.
+  /// The adapter's address; its index if it has no address. The index may change during the recovery.
   public let adapter: AdapterName
   public let use: Use
   private let tools: any RecoveryTools
   private let clock: LoopClock
 
+  /// Creates a recovery.
+  ///
   /// - Parameters:
-  ///   - adapter: the adapter when it was last seen.
-  ///   - use: state in which it is used.
-  ///   - tools: take the steps.
-  ///   - clock: measures the recovery's time.
+  ///   - adapter: the adapter as last seen.
+  ///   - use: use of the adapter.
+  ///   - tools: perform the steps.
+  ///   - clock: measures the duration of the recovery.
   public init(
     of adapter: AdapterInfo, for use: Use, with tools: any RecoveryTools = SystemRecoveryTools(),
     clock: LoopClock = .system
@@ -173,13 +178,13 @@ public struct AdapterRecovery: Sendable {
     (self.use, self.tools, self.clock) = (use, tools, clock)
   }
 
-  /// Takes the steps, one after the other, until the controller answers or the task is cancelled.
+  /// Performs the steps in order until the controller responds or the task is cancelled.
   ///
   /// - Parameters:
   ///   - first: the step to begin with.
   ///   - told: called after each step.
-  ///   - answers: finds out whether the controller answers now.
-  /// - Returns: the steps that were taken; the last one has the outcome `answers` if the adapter recovered.
+  ///   - answers: returns whether the controller responds.
+  /// - Returns: the attempted steps. If the adapter recovered, the last step has the outcome `answers`.
   public func climb(
     from first: RecoveryStep = .reopen, told: (RecoveryAttempt) -> Void = { _ in },
     _ answers: () async -> Bool
@@ -193,7 +198,7 @@ public struct AdapterRecovery: Sendable {
         outcome = await answers() ? .answers : .silent
       } catch {
         if error.isOfSilence {
-          // Half of a step may have helped.
+          // A step that failed halfway may have recovered the controller.
           outcome = await answers() ? .answers : .silent
         } else {
           outcome = .impossible("\(error)")
@@ -216,7 +221,8 @@ public struct AdapterRecovery: Sendable {
       case .reopen: break
       case .powerCycle:
         let states = use == .shared ? [false, true] : [true, false]
-        // A controller that does not answer may keep the kernel from switching it off, but not from trying.
+        // If the controller does not respond, switching it off may fail. Switching it on is tried
+        // nevertheless.
         var failure: HostError?
         for isOn in states {
           do throws(HostError) { try tools.setPowered(isOn, index: info.index) } catch {
@@ -236,8 +242,8 @@ public struct AdapterRecovery: Sendable {
     }
   }
 
-  /// Waits until the adapter is present again, and switches it on if wanted. A controller whose firmware is
-  /// being loaded may refuse that for a while.
+  /// Waits until the adapter is present again. If `isOn`, also switches it on, and retries because a
+  /// controller may refuse while its firmware is being loaded.
   private func comeBack(_ isOn: Bool) async throws(HostError) {
     let end = clock.monotonic().advanced(by: Self.returnLimit)
     while true {
@@ -256,7 +262,7 @@ public struct AdapterRecovery: Sendable {
     }
   }
 
-  /// Switches an adapter on, or keeps it on if the kernel has switched it on for a moment only.
+  /// Switches an adapter on, or keeps it on if the kernel has switched it on only temporarily.
   ///
   /// - Throws: `notPermitted` without CAP_NET_ADMIN; the kernel's refusal.
   public static func switchOn(
@@ -265,7 +271,7 @@ public struct AdapterRecovery: Sendable {
     try await apart { () throws(HostError) in try tools.setPowered(true, index: adapter.index) }
   }
 
-  /// Runs `body`, which blocks, on a thread of its own, for as long as a step may take.
+  /// Runs `body`, which blocks, on a separate thread, and waits at most for `stepLimit`.
   private static func apart(
     _ body: @escaping @Sendable () throws(HostError) -> Void
   ) async throws(HostError) {
@@ -288,7 +294,7 @@ public struct AdapterRecovery: Sendable {
 }
 
 extension HostError {
-  /// Whether a controller that is used exclusively does not answer, or keeps failing.
+  /// Whether the error means that a controller in exclusive mode does not respond or keeps failing.
   package var isOfSilentController: Bool {
     guard case .controller(_, let failure) = self else { return false }
     return switch failure {
@@ -297,7 +303,7 @@ extension HostError {
     }
   }
 
-  /// Whether the kernel took the step, but the controller did not answer its commands.
+  /// Whether the error means that the kernel performed the step but the controller did not respond.
   var isOfSilence: Bool {
     switch self {
     case .managementRefused(_, let status): status != .blocked

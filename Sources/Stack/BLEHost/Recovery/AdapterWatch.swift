@@ -3,36 +3,37 @@ import BLEStack
 import BLEWire
 import Synchronization
 
-/// Watches an adapter that is shared with the kernel's host: asks its controller for an answer every few
-/// seconds, recovers it if there is none, and switches it on when it comes back powered down.
+/// Watches an adapter that is shared with the kernel's host. The watch sends a command to the controller
+/// every few seconds, recovers the controller if it does not respond, and switches the adapter on if it comes
+/// back powered down.
 ///
-/// Needs CAP_NET_RAW to ask, and for the steps what `RecoveryStep` says. The watch works beside the adapter:
-/// sessions keep trying to connect meanwhile, and continue once it answers.
+/// Sending the command requires CAP_NET_RAW; `RecoveryStep` lists the rights that the steps require. Sessions
+/// keep trying to connect during a recovery, and continue when the controller responds again.
 public actor AdapterWatch {
-  /// What the watch knows of its adapter.
+  /// State of the watched adapter.
   public enum State: Hashable, Sendable {
     case answers
-    /// It was removed, or unplugged.
+    /// The adapter was removed or unplugged.
     case absent
-    /// It is powered down.
+    /// The adapter is powered down.
     case off
     case recovering
-    /// All steps have failed. They are taken again from time to time.
+    /// All steps have failed. The watch repeats them after a pause.
     case failed
   }
 
-  /// Time between two questions.
+  /// Interval between two commands to the controller.
   private static let interval = Duration.seconds(5)
-  /// Time between two looks for an adapter that is absent or powered down.
+  /// Interval between two checks of an adapter that is absent or powered down.
   private static let intervalOfAbsence = Duration.seconds(1)
-  /// Pause after a recovery that has failed. Doubles each time.
+  /// Pause after a failed recovery, from the first to the longest. The pause doubles after each failure.
   private static let pauses = Duration.seconds(60)...Duration.seconds(600)
 
-  /// State and number of recoveries that succeeded.
+  /// State of the adapter, and its successful recoveries.
   public struct Facts: Hashable, Sendable {
     public var state = State.answers
     public var recoveries = 0
-    /// Duration of the last recovery.
+    /// Duration of the last successful recovery.
     public var lastRecovery: Duration?
 
     public init(state: State = .answers, recoveries: Int = 0, lastRecovery: Duration? = nil) {
@@ -51,22 +52,25 @@ public actor AdapterWatch {
   private var last: AdapterInfo
   private var pause = pauses.lowerBound
   private var notBefore: MonotonicTime?
-  /// Whether the adapter has just come, so that it is switched on. The kernel switches a new adapter on to
-  /// read its properties, and off again after 2 s unless a program wants it on.
+  /// Whether the adapter has just appeared and must be switched on. The kernel switches a new adapter on to
+  /// read its properties, and off again after 2 s unless a program requests otherwise.
   private var isNew = true
-  /// Number of looks since then that found it on.
+  /// Number of checks since the adapter appeared that found it on.
   private var looksWhileOn = 0
   private var removals: AdapterRemovals?
-  /// The last message about an adapter that is absent or off, and the failed steps that were reported.
+  /// The last message about an absent adapter or one that is off.
   private var said = ""
+  /// The outcomes of steps that were reported since the adapter last responded.
   private var saidBefore: Set<String> = []
 
+  /// Creates a watch.
+  ///
   /// - Parameters:
-  ///   - adapter: the adapter, or a wrapper of it.
-  ///   - tools: take the steps.
+  ///   - adapter: the adapter to watch.
+  ///   - tools: perform the steps.
   ///   - note: receives a line for each event, on the receive thread.
   ///   - changed: receives each new state.
-  /// - Returns: `nil` if the adapter is not one of the kernel's host.
+  /// - Returns: `nil` if the adapter is not shared with the kernel's host.
   public init?(
     _ adapter: any Adapter, with tools: any RecoveryTools = SystemRecoveryTools(),
     note: @escaping @Sendable (String) -> Void, changed: @escaping @Sendable (State) -> Void = { _ in }
@@ -104,7 +108,7 @@ public actor AdapterWatch {
     if isNew {
       guard await switchOn(now) else { return }
     } else if !now.isUp, facts.state != .failed {
-      // The last step of a recovery that has failed may have left the adapter off.
+      // In the state `failed`, the recovery's last step may have left the adapter off.
       return tell(
         .off,
         "\(now.name) was switched off; continuing when it is on again: `sudo btmgmt --index \(now.index) "
@@ -112,7 +116,7 @@ public actor AdapterWatch {
     }
     if now.isUp || facts.state != .failed {
       if await answers() || Task.isCancelled { return answered() }
-      // The first question may have waited for a slow command of the kernel's.
+      // The first command may have waited behind a slow command of the kernel.
       if await answers() || Task.isCancelled { return answered() }
     }
     if let notBefore, adapter.loop.clock.monotonic() < notBefore, !isNew { return }
@@ -131,7 +135,7 @@ public actor AdapterWatch {
 
   /// Switches a new adapter on.
   ///
-  /// - Returns: whether it is on.
+  /// - Returns: whether to go on and send a command to the controller.
   private func switchOn(_ info: AdapterInfo) async -> Bool {
     do throws(HostError) {
       try await AdapterRecovery.switchOn(info, with: tools)
@@ -139,7 +143,7 @@ public actor AdapterWatch {
       if !info.isUp { note("\(info.name) came back switched off, and was switched on") }
       return true
     } catch {
-      // A controller that does not answer is recovered.
+      // A controller that does not respond is recovered by the caller.
       if info.isUp || error.isOfSilence { return true }
       tell(
         .off,
@@ -149,7 +153,7 @@ public actor AdapterWatch {
     }
   }
 
-  /// Asks the controller for its address, on a channel of its own.
+  /// Returns whether the controller responds to a request for its address. Opens a separate channel.
   private func answers() async -> Bool {
     guard let info = try? name.find(among: tools.adapters()), info.isUp else { return false }
     do throws(HostError) {
@@ -163,7 +167,7 @@ public actor AdapterWatch {
       if let answer { throw answer }
       return true
     } catch {
-      // A refusal is an answer, too.
+      // An error status is a response, too.
       if case .commandRefused = error { return true }
       return false
     }
@@ -223,8 +227,8 @@ extension Adapter {
   public nonisolated var kernelInfo: AdapterInfo? { (self as? KernelAdapter)?.info }
 }
 
-/// Tells whether an adapter was removed since the last look, even if it is back under the same index. Needs
-/// no capability.
+/// Detects whether an adapter was removed since the last check, even if it has come back under the same
+/// index. Requires no capability.
 private struct AdapterRemovals: ~Copyable {
   private static let packetByteCount = 1024
   private let descriptor: FileDescriptor
