@@ -33,7 +33,7 @@ public final class LogReader: Sequence, IteratorProtocol {
 
   /// Path of the log; `-` for standard input; empty if the bytes come from the caller.
   public let path: String
-  /// The problem that ended reading before the end of the log; `nil` if there was none.
+  /// The problem that ended reading before the end of the log; `nil` if no problem occurred.
   public private(set) var problem: Problem?
   /// Number of bytes read so far, after decompression.
   public private(set) var byteCount = 0
@@ -61,7 +61,7 @@ public final class LogReader: Sequence, IteratorProtocol {
 
   /// Opens a log that another process is writing.
   ///
-  /// - Throws: a problem with cause `unopened`, also if the path is not a regular file.
+  /// - Throws: a problem with cause `unopened` if the file cannot be opened or is not a regular file.
   package convenience init(regularFile path: String) throws(Problem) {
     try self.init(path, [], .asWritten) { () throws(SystemError) in try CompressedInput(regularFile: path) }
   }

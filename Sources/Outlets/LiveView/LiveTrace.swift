@@ -98,7 +98,7 @@ struct LiveTrace: Sendable {
 
   private static func slot(_ time: Int64) -> Int64 { column(time, slotNanoseconds) }
 
-  /// Divides and rounds down, also for negative numbers.
+  /// Divides and rounds toward negative infinity.
   private static func column(_ number: Int64, _ length: Int64) -> Int64 {
     number / length - (number % length < 0 ? 1 : 0)
   }

@@ -67,7 +67,7 @@ final class RelayInput<Source: RelaySource>: Sendable {
 
 /// Relays the samples of a recording, on the thread that writes its files.
 final class RelayTap<Source: RelaySource>: RecordingWatcher {
-  /// Time in milliseconds for which samples gather, as for other live outputs.
+  /// Time in milliseconds for which samples are queued, as for other live outputs.
   private static var gatherTime: Int { 20 }
 
   private let input: RelayInput<Source>

@@ -79,7 +79,7 @@ package struct DaemonStatus: Sendable {
   package struct Adapter: Hashable, Sendable {
     /// `hci0`, or a transport.
     package var name: String
-    /// The controller's address; `nil` if it has none.
+    /// The controller's address; `nil` if the controller has no address.
     package var address: DeviceAddress?
     package var mode: String
     /// Number of devices that the adapter serves.

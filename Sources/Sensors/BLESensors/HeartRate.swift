@@ -213,7 +213,7 @@ public struct HeartRateCommand: CharacteristicValue, RawRepresentable, BitwiseCo
   public let rawValue: UInt8
   public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-  /// Sets the energy expended to 0.
+  /// Command that sets the energy expended to 0.
   public static let resetEnergyExpended = HeartRateCommand(rawValue: 1)
 
   public init(decoding value: Span<UInt8>) throws(WireError) {

@@ -22,9 +22,9 @@ struct Periodicity: Sendable {
   /// Period above which a rival peak makes the result doubtful, in seconds; corresponds to 45 beats per
   /// minute.
   static let doubtfulPeriod = 60.0 / 45
-  /// Maximum height of the rival peak, as a share of the chosen peak, for a result that is not doubtful.
+  /// Maximum height of the rival peak, as a fraction of the chosen peak, for a result that is not doubtful.
   static let largestRival = 0.5
-  /// Minimum height of the peak that determines the period, as a share of the highest peak.
+  /// Minimum height of the peak that determines the period, as a fraction of the highest peak.
   static let peakShare = 0.75
   /// Maximum sample rate used, in samples per second. A pulse has no content above 8 Hz.
   private static let mostRate = 60.0

@@ -62,8 +62,8 @@ public struct PulseMeter: Sendable {
 
   /// Maximum relative deviation of an interval from its window's median.
   public static let intervalTolerance = 0.3
-  /// Minimum distance between two beats of a slow pulse, as a share of the light's period. If two beats are
-  /// closer, the lower one is the second wave of a beat.
+  /// Minimum distance between two beats of a slow pulse, as a fraction of the light's period. If two beats
+  /// are closer, the lower one is the second wave of a beat.
   static let secondWaveShare = 0.65
   /// Maximum length of a gap that is filled by interpolation, in seconds.
   public static let bridgeSeconds = 0.1

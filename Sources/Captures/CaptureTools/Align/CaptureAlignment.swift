@@ -135,7 +135,7 @@ package enum CaptureAlignment {
     } catch { return .failure(Reasons(reasons + [error])) }
   }
 
-  /// Returns the match of two sensors whose rows are on clocks of their own.
+  /// Returns the match of two sensors whose rows are on the sensors' own clocks.
   private static func rows(_ evidence: SharedEvidence, _ a: AlignedSensor, _ b: AlignedSensor) -> Found {
     Found(
       kind: evidence.kind, line: evidence.line, likeness: evidence.likeness, paces: (a.pace, b.pace),
@@ -235,7 +235,7 @@ package enum CaptureAlignment {
     var waits: ClosedRange<Double>? = 0...0
     /// Like `waits`, but without the wait of this device.
     var before: ClosedRange<Double>?
-    /// Whether the device is a strap. A strap is placed by its timestamps, so its offset differs between
+    /// Whether the device is a strap. A strap's offset is computed from its timestamps, so it differs between
     /// pairs.
     var isStrap = false
     var referencePace: Double?

@@ -64,7 +64,7 @@ struct LinkWait: Sendable {
   /// Time to transmit a fragment and its acknowledgement at 1 Mbit/s, in seconds.
   private static let exchange = 0.000_71
   /// Number of arrivals for the test whether waits take all values up to an interval. They do if no gap
-  /// between the waits is longer than `largestGap`, as a share of the interval.
+  /// between the waits is longer than `largestGap`, as a fraction of the interval.
   private static let chunk = 40
   private static let largestGap = 0.2
   /// Share of arrivals that may seem to wait long because a packet was lost.

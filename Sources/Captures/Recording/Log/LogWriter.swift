@@ -24,9 +24,9 @@ enum LogRecords: Hashable, Sendable {
 final class LogWriter {
   private let plan: LogFilePlan
   private var encoder: PacketLogWriter
-  /// Sorts the records; `nil` if they arrive in order.
+  /// The sorter of the records; `nil` if they arrive in order.
   private let order: PacketOrder?
-  /// Receives the bytes of each record.
+  /// Receiver of the bytes of each record.
   private let watcher: (any RecordingWatcher)?
   /// Maximum number of records. Later records are ignored.
   private let limit: Int

@@ -35,7 +35,7 @@ public struct OutputFile: ~Copyable, Sendable {
   public enum Existing: Hashable, Sendable {
     /// Replaces the file when the new file is complete. A device or pipe is written directly.
     case replace
-    /// Throws EEXIST if the file exists, also if it is created before the new file is complete. A device or
+    /// Throws EEXIST if the file exists, even if it is created before the new file is complete. A device or
     /// pipe is written directly.
     case refuse
     case fail

@@ -14,7 +14,7 @@ package struct ValueAxis: Sendable {
   package struct Rule: Hashable, Sendable {
     /// Minimum span of the axis, in its unit. It prevents small changes from filling the axis.
     package var leastSpan: Double
-    /// Minimum span of the axis, as a share of its largest value.
+    /// Minimum span of the axis, as a fraction of its largest value.
     package var leastShare: Double
     /// Values that the axis always includes.
     package var includes: ClosedRange<Double>?

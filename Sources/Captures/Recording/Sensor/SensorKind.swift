@@ -36,8 +36,8 @@ package protocol NamedSensor: SensorDefinition {
   /// The tables that a recording of the kind may contain.
   ///
   /// - Parameters:
-  ///   - name: name of the table, if only one is wanted.
-  ///   - columnCount: number of its columns.
+  ///   - name: name of a recorded table. Only kinds with variable columns use it.
+  ///   - columnCount: number of columns of that table.
   static func tables(named name: String, columnCount: Int) -> [RecordedTable]
 }
 
@@ -331,7 +331,7 @@ extension SensorKind where Sample: SensorSample {
   /// `SensorSession`.
   ///
   /// - Parameters:
-  ///   - name: one or two words for messages, also the advertised name of the emulated sensor; at most 29
+  ///   - name: one or two words for messages and for the advertised name of the emulated sensor; at most 29
   ///     bytes.
   ///   - type: type of the decoded values.
   ///   - service: the advertised service, which contains the characteristic.

@@ -151,7 +151,7 @@ package struct PolarRows {
   /// Records that the clock of the timestamps was set before the next frame.
   mutating func begin(_ clock: ClockSetting) { offset = clock.offset }
 
-  /// Processes the next frame of the stream, and calls `body` with the rows that are now decided. A repeated
+  /// Processes the next frame of the stream, and calls `body` with the rows that are now final. A repeated
   /// frame produces no rows.
   ///
   /// - Parameter body: called with each row, and whether it is the table's first.

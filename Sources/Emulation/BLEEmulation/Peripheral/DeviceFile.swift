@@ -2,13 +2,13 @@ public import BLEStack
 public import BLEWire
 import JSONText
 
-/// A text that describes a device: its name, its attributes, and the security that they require.
+/// Text description of a device: its name, its attributes, and the security that they require.
 ///
 /// ```
 /// # A comment: a line that starts with a number sign.
 /// device Strap                       the advertised name
 /// advertise 180d                     services to advertise (default: all primary ones)
-///   0x0001-0x0005 2800 0d18          handles, type, value as on air
+///   0x0001-0x0005 2800 0d18          handles, type, value in on-air byte order
 ///   0x0002 2803 12 0300 372a
 ///   0x0003 2a37 00 48
 ///   0x0004 2902 0000

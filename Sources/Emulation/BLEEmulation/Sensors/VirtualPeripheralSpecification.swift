@@ -366,7 +366,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
       + others.flatMap { $0.makeOpenPeripherals() }
   }
 
-  /// Returns the specification with a rate for those rings that have none.
+  /// Returns the specification with a rate for each ring that lacks one.
   package func sendingRings(_ rate: Double) -> Self {
     var specification = self
     if kind == .ring { specification.rate = self.rate ?? rate }

@@ -123,7 +123,7 @@ package struct DecodedValue: Sendable {
   /// - Parameters:
   ///   - value: the whole value.
   ///   - uuid: the characteristic's type.
-  ///   - operation: how the value was transferred.
+  ///   - operation: the operation that transferred the value.
   /// - Returns: `nil` if the format is unknown.
   package init?(_ value: Span<UInt8>, of uuid: BluetoothUUID, by operation: SensorDecoder.Operation) {
     let opcode: ATTOpcode =

@@ -9,10 +9,10 @@ import Synchronization
 /// Writes samples to a database on its own thread. A recording does not wait for the writer, and the writer's
 /// errors do not affect the recording.
 ///
-/// Lines gather for a second, or until a batch is full. The writer sends a batch again until the server
-/// accepts or rejects it. Further lines wait in a bounded queue.
+/// Lines are collected for a second, or until a batch is full. The writer sends a batch again until the
+/// server accepts or rejects it. Further lines wait in a bounded queue.
 package final class InfluxWriter: Sendable {
-  /// Time for which lines gather before they are sent, in milliseconds.
+  /// Time for which lines are collected before they are sent, in milliseconds.
   private static let gatherMilliseconds = 1_000
   /// Longest delay in seconds that the server can request with Retry-After.
   private static let longestRetrySeconds = 60
@@ -298,7 +298,7 @@ final class InfluxLines: SampleOutput {
 
   init(_ device: SampleDevice, to writer: InfluxWriter) { (self.device, self.writer) = (device, writer) }
 
-  /// Always `nil`, because batches gather for longer than samples.
+  /// Always `nil`, because batches are collected for longer than samples.
   var gatherMilliseconds: Int? { nil }
 
   func open(_ table: SampleTable) {

@@ -65,7 +65,7 @@ package final class LabStreaming: Sendable {
 /// The thread that writes the recording's files pushes samples. A push copies samples into liblsl's queues,
 /// one queue for each receiver, and does not block, because liblsl sends from its own threads.
 final class DeviceOutlets: SampleOutput {
-  /// Time in milliseconds for which samples gather while there are receivers.
+  /// Time in milliseconds for which samples are queued while there are receivers.
   private static let gatherMilliseconds = 20
   /// Number of values after which samples are pushed before the end of the current turn.
   private static let batchValueCount = 4_096

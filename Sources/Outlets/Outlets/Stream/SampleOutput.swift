@@ -12,8 +12,8 @@ import Synchronization
 /// the thread that writes the files. An implementation must not block this thread, because blocking delays
 /// the recording.
 package protocol SampleOutput: AnyObject, Sendable {
-  /// Time in milliseconds for which samples may gather before delivery; `nil` for the most efficient time, a
-  /// quarter of a second. The property is read in each turn.
+  /// Time in milliseconds for which samples may be queued before delivery; `nil` for the most efficient time,
+  /// a quarter of a second. The property is read in each turn.
   var gatherMilliseconds: Int? { get }
   /// Announces a table before its first row, and again if its columns change.
   func open(_ table: SampleTable)

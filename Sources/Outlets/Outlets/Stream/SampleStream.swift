@@ -20,7 +20,7 @@ package final class SampleStream: Sendable {
   static let readerLimit = Limit(
     64, "readers of a stream at once", by: .program, whenFull: "further ones are closed at once",
     counted: "a line on standard error for each")
-  /// Time in milliseconds for which samples gather while there are readers.
+  /// Time in milliseconds for which samples are queued while there are readers.
   private static let gatherMilliseconds = 20
   /// Time limit at the end for a reader that accepts no data.
   private static let patience = Duration.seconds(5)

@@ -166,7 +166,7 @@ struct LineBatch: Sendable {
 }
 
 /// Queue of lines for one reader. If the queue is full, lines are dropped for this reader only, and counted.
-/// When there is space again, a line `missed` reports the number of dropped lines in their place.
+/// When there is space again, a `missed` line reports the number of dropped lines in their place.
 struct LineQueue {
   /// Type of a line, which determines how much of the queue the line may use.
   enum Kind: Sendable {

@@ -156,7 +156,7 @@ package struct EmulationOptions: ParsableArguments {
 
   /// Starts each fault of the first controller at its time.
   fileprivate func disturb(_ emulation: ControllerAttachment) async {
-    // A dead controller leaves the air, too: its peers lose their links.
+    // A dead controller is also removed from the virtual air, so its peers lose their links.
     let due = [
       (hangsAfter, [ControllerFault.silenceUntilReset]), (diesAfter, [.silence, .restart(announcedBy: [])]),
     ].compactMap { time, faults in time.map { (time: $0, faults: faults) } }.sorted { $0.time < $1.time }
@@ -492,8 +492,8 @@ extension VirtualPeripheral {
 }
 
 extension PeripheralProtection {
-  /// Answers pairing requests for a device on an adapter. The adapter's host generates the passkeys that the
-  /// device shows.
+  /// Agent that answers pairing requests for a device on an adapter. The adapter's host generates the
+  /// passkeys that the device shows.
   fileprivate var agent: PairingAgent {
     PairingAgent(
       capability.value, showPasskey: { Console.note("passkey \(ServeText.passkey($0))") },

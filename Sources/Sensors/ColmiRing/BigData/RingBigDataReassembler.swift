@@ -3,8 +3,8 @@ import BLEWire
 /// Reassembles messages of the big data channel from notifications of any size.
 ///
 /// The first byte of a message, 0xBC, can also begin a continuation. It therefore does not start a message
-/// while another message is open. If notifications were lost, the next message is taken for the rest of the
-/// open message, and only the checksum reveals the error. For this case, the reassembler remembers the
+/// while another message is open. If notifications were lost, the next message is mistaken for the rest of
+/// the open message, and only the checksum reveals the error. For this case, the reassembler remembers the
 /// positions of possible message starts, and continues at the next position if the checksum is wrong.
 ///
 /// A complete message in one notification between the pieces of another message is recognised. Some rings

@@ -17,7 +17,7 @@ public import Physiology
 
   /// Decodes a frame.
   ///
-  /// - Throws: `unexpectedOpcode` for any frame except raw samples; also for the refusal `A1 EE`.
+  /// - Throws: `unexpectedOpcode` for any frame except raw samples, including the refusal `A1 EE`.
   @inlinable public init(decoding frame: borrowing RingFrame) throws(WireError) {
     guard frame.opcode == RingCommand.rawStreamOpcode, !frame.isError else {
       throw WireError(.ring, offset: 0, .unexpectedOpcode(frame.opcode))

@@ -14,7 +14,7 @@ struct FirstTicks: Sendable {
   static let limit = 1_024
   private static let eventLimit = 256
   private static let leastEvents = 16
-  /// Number of last events that are not decided, because the events after them are unknown.
+  /// Number of last events that cannot be classified, because the events after them are unknown.
   private static let openEvents = 6
   /// Maximum share of ticks that a sensor drops.
   private static let largestShare = 0.06
@@ -24,7 +24,7 @@ struct FirstTicks: Sendable {
   private static let margin = 8.0
   /// Minimum saving for drops to be accepted when all `limit` ticks are available.
   private static let proof = 40.0
-  /// Minimum saving, as a share of the cost without drops, when all `limit` ticks are available.
+  /// Minimum saving, as a fraction of the cost without drops, when all `limit` ticks are available.
   private static let shareOfProof = 0.55
   /// Minimum saving for drops to be accepted in the first seconds.
   private static let firstProof = 25.0
@@ -214,7 +214,7 @@ struct FirstTicks: Sendable {
       least = min(least, lateness[event] / Self.binsOfPeriod)
       floors[event] = least
     }
-    // Events from `open` on are not decided.
+    // Events from `open` on cannot be classified yet.
     for event in open..<lasts.count { floors[event] = floors[open - 1] }
     for bin in histogram.indices { histogram[bin] = 0 }
     var (lost, held) = (0, 0)

@@ -5,7 +5,8 @@ struct LinkEvents: Sendable {
   private static let pause = 4_000_000.0
   /// Number of events over which `share` is averaged.
   private static let memory = 64.0
-  /// −ln of the accepted probability that a random row of late events is taken for a loss: one in a million.
+  /// −ln of the accepted probability that a random run of late events is mistaken for a loss: one in a
+  /// million.
   private static let doubt = 14.0
 
   private static let smallBacklog = 4.0
@@ -213,8 +214,8 @@ struct ClockJumps: Sendable {
   /// the controller's (Core 5.4, Vol 6, Part B, 4.2.1) and 200 the ring's. A series with shorter distances
   /// counts only if it contains a third of all jumps.
   private static let shortestOfCrystals = 3_000.0
-  /// Tolerance for the distances in a series, as a share of the distance. The largest of the three tolerances
-  /// applies.
+  /// Tolerance for the distances in a series, as a fraction of the distance. The largest of the three
+  /// tolerances applies.
   private static let tolerance = 0.025
   /// Tolerance for the distances in a series, in ticks.
   private static let leastTolerance = 4.0
@@ -222,7 +223,7 @@ struct ClockJumps: Sendable {
   private static let eventsOfTolerance = 2.0
   /// Minimum number of jumps in a series that later jumps can continue.
   private static let leastToContinue = 3
-  /// Maximum tolerance for a jump that continues a series, as a share of the distance.
+  /// Maximum tolerance for a jump that continues a series, as a fraction of the distance.
   private static let toleranceToContinue = 1.0 / 6
   /// Maximum number of remembered jumps.
   private static let capacity = 512
@@ -231,13 +232,13 @@ struct ClockJumps: Sendable {
   private static let nearWhole = 0.01
   /// Like `nearWhole`, for jumps at the distance that follows from the drift.
   private static let quiteNearWhole = 0.03
-  /// Tolerance of the distance that follows from the drift, as a share of it.
+  /// Tolerance of the distance that follows from the drift, as a fraction of it.
   private static let toleranceOfDue = 0.1
   /// Jitter of a ring's timer, in nanoseconds.
   private static let timerJitter = 1_000_000.0
-  /// Maximum tolerance because of this jitter, as a share of the distance.
+  /// Maximum tolerance because of this jitter, as a fraction of the distance.
   private static let mostTolerance = 0.15
-  /// Maximum difference between a distance and the expected distance, as a share of the expected distance.
+  /// Maximum difference between a distance and the expected distance, as a fraction of the expected distance.
   private static let toleranceOfExpected = 0.2
   /// Shortest connection interval, in periods, at which a drift can delay a tick by a whole period.
   private static let shortestInterval = 0.75
@@ -260,7 +261,7 @@ struct ClockJumps: Sendable {
   /// Expected distance between jumps of a drift: the number of ticks in which interval and period drift by a
   /// period; infinite without a drift.
   private var expected = Double.infinity
-  /// Tolerance of the expected distance, as a share of it.
+  /// Tolerance of the expected distance, as a fraction of it.
   private var jitter = Self.tolerance
   /// Number of ticks whose loss is uncertain.
   private(set) var doubtful = 0
@@ -314,7 +315,7 @@ struct ClockJumps: Sendable {
     count > 0 && abs(Double(number - numbers[count - 1]) - expected) < Self.toleranceOfDue * expected
   }
 
-  /// Returns the tolerance for the distances of a series, as a share of the distance. It is larger for the
+  /// Returns the tolerance for the distances of a series, as a fraction of the distance. It is larger for the
   /// expected distance, because the jitter of a ring's timer shifts the jumps of a drift.
   private func tolerance(_ distance: Double) -> Double {
     abs(distance - expected) < Self.toleranceOfExpected * expected ? jitter : Self.tolerance

@@ -268,7 +268,8 @@ public struct TickClock: Sendable {
   }
 
   /// Ends the line after the link was lost, because the sensor restarts its timer on the next link. Waiting
-  /// ticks are decided with the available data. Call `next` until it returns `nil` before the next `take`.
+  /// ticks are returned based on the data received so far. Call `next` until it returns `nil` before the next
+  /// `take`.
   public mutating func beginLink(pause: Pause = .measured) {
     guard count > 0 || lastNumber >= 0 else { return }
     if pause == .unknown { self.pause = .unknown }
@@ -278,7 +279,7 @@ public struct TickClock: Sendable {
     earlyPlaced = 0
   }
 
-  /// Ends the stream. Waiting ticks are decided with the available data.
+  /// Ends the stream. Waiting ticks are returned based on the data received so far.
   public mutating func finish() {
     isFinished = true
     if fit == nil { warmUp() }
@@ -622,7 +623,7 @@ public struct TickClock: Sendable {
         : 2 * quiet >= events.proof && host.isPunctual
           && isLikeBefore(least, mean: levels / levelCount, fit.period)
       guard isProof else {
-        // The stream ended before the loss was decided.
+        // The stream ended before it was clear whether ticks were lost.
         if isLongPause || 6 * quiet >= events.proof {
           untold = max(untold, Int(min((least / fit.period).rounded(), Self.largestGap)))
         }

@@ -45,10 +45,10 @@ public struct ECGDetector: Sendable {
   /// Slope of a T wave: maximum ratio of its steepest slope to the slope of the beat before it.
   public static let waveShare = 0.5
   public static let waveSeconds = 0.36
-  /// Time at which the next beat is due, as a share of the usual interval. From then on, a flat wave is no
-  /// longer taken for a T wave.
+  /// Time after which the next beat is due, as a fraction of the usual interval. A flat wave after this time
+  /// no longer counts as a T wave.
   public static let dueShare = 0.75
-  /// Minimum strength of a beat, as a share of the usual strength. Weaker complexes are noise.
+  /// Minimum strength of a beat, as a fraction of the usual strength. Weaker complexes are noise.
   public static let noiseShare = 0.4
   /// Value that replaces `noiseShare` if the next beat is late.
   public static let lateNoiseShare = 0.25
@@ -163,7 +163,7 @@ public struct ECGDetector: Sendable {
 
   /// Processes the next sample.
   ///
-  /// - Returns: a beat, if one is now decided. Its `height` is measured from the baseline, in the unit of the
+  /// - Returns: a beat, if one is now final. Its `height` is measured from the baseline, in the unit of the
   ///   signal.
   public mutating func take(_ sample: Double) -> DetectedBeat? {
     raw[(filtered + filter.delay) % size] = sample

@@ -442,9 +442,9 @@ public enum ECGRejection: String, Hashable, Sendable, CaseIterable {
 /// In an irregular rhythm, the detected beats are counted. A beat with a different shape that splits an
 /// interval of usual length is either noise or an ectopic beat between two others, and counts as half a beat.
 enum BeatRate {
-  /// Maximum deviation of an interval from a multiple of the median interval, as a share of the median.
+  /// Maximum deviation of an interval from a multiple of the median interval, as a fraction of the median.
   static let tolerance = 0.2
-  /// Maximum deviation of an interval that is split by a beat with a different shape, as a share of the
+  /// Maximum deviation of an interval that is split by a beat with a different shape, as a fraction of the
   /// median. It is larger because the rhythm may be irregular.
   private static let splitTolerance = 0.3
   private static let fastPerMinute = 100.0

@@ -13,7 +13,7 @@ struct MotionCanceller {
   static let inputs = 3 * lags
   static let blockSamples = 50
   static let blocks = 8
-  /// Ridge parameter of the fit, as a share of the mean power of the inputs.
+  /// Ridge parameter of the fit, as a fraction of the mean power of the inputs.
   static let ridgeShare = 0.01
   /// Assumed noise power of the acceleration, in g². It increases the ridge.
   static let noisePower = 1e-4

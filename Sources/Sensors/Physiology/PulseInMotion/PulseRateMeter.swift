@@ -12,7 +12,7 @@ public struct PulseRateMeter: Sendable {
   /// Maximum part of a window without accepted intervals, in mean intervals: the two intervals that the
   /// window's ends cut, and half an interval more.
   public static let mostMissingIntervals = 2.5
-  /// Maximum time that a window waits for beats, in seconds. Beats are decided every ten seconds, with a
+  /// Maximum time that a window waits for beats, in seconds. Beats become final every ten seconds, with a
   /// delay of 0.7 s.
   public static let longestWaitSeconds = 12.0
   /// Quality of a pulse from beats, if an accelerometer shows that the hand was still. Each such window was
@@ -35,7 +35,7 @@ public struct PulseRateMeter: Sendable {
   private var steadiness = SteadyBeats()
   /// Whether each element of `beats` belongs to a window with steady beats.
   private var isSteady = [Bool](repeating: false, count: beatCapacity)
-  /// Time up to which `PulseMeter` has decided all beats, in nanoseconds.
+  /// Time up to which the beats of `PulseMeter` are final, in nanoseconds.
   private var decidedTime = Int64.min
   private var lastTime = Int64.min
 
@@ -271,7 +271,7 @@ struct SteadyBeats {
   ///
   /// - Returns: whether its beats are steady.
   mutating func take(_ window: PulseWindow) -> Bool {
-    // An interrupted window says nothing about the other windows.
+    // An interrupted window does not affect the other windows.
     guard window.rejection != .interrupted else { return false }
     past[taken % Self.count] = Past(rate: window.beatsPerMinute ?? 0, amplitude: window.amplitude)
     taken += 1

@@ -1,5 +1,5 @@
-/// Evidence of a window for each rate of `PulseRateFilter`, computed from amplitude spectra of the cleaned
-/// light and the acceleration.
+/// Evidence of a window for each rate of `PulseRateFilter`, computed from amplitude spectra of the light
+/// after motion cancellation and of the acceleration.
 ///
 /// The light's amplitude at each frequency is multiplied by a Wiener gain: light divided by the sum of light
 /// and weighted acceleration, both relative to their maximum (Temko, Accurate Heart Rate Monitoring During

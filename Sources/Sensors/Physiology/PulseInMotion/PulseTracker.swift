@@ -37,7 +37,7 @@ public struct PulseTracker: Sendable {
   static let trustedWindows = 6
   /// Maximum number of windows that wait for `next`. If there are more, the oldest are dropped.
   private static let capacity = 16
-  /// Minimum root mean square of light that contains a signal, as a share of the light's level.
+  /// Minimum root mean square of light that contains a signal, as a fraction of the light's level.
   private static let leastPower = 1e-7
 
   /// Sample counts of a block: two seconds of the grid. Windows start one block apart.
@@ -66,7 +66,7 @@ public struct PulseTracker: Sendable {
   /// Periodicity of each window's light. Window n is at n modulo the capacity.
   private var paces = [Periodicity.Found?](repeating: nil, count: capacity)
   private var scratch = [Double](repeating: 0, count: PulseSpectrum.windowSamples)
-  /// Windows whose pulse is not decided yet. Window n is at n modulo the capacity.
+  /// Windows whose pulse is not final yet. Window n is at n modulo the capacity.
   private var windows: [PulseRateWindow]
   private var closed = 0
   private var given = 0
@@ -203,7 +203,7 @@ public struct PulseTracker: Sendable {
     return lastTime &+ Int64(1e9 / SampleGrid.rate)
   }
 
-  /// Decides the oldest window that is not decided yet.
+  /// Computes the pulse of the oldest window that is not final yet.
   private mutating func give() {
     var window = windows[given % Self.capacity]
     if window.absence == nil {

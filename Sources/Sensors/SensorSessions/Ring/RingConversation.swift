@@ -216,7 +216,7 @@ public actor RingConversation {
   /// Sends a request, and passes received data to `take` until the answer is complete or no part arrives for
   /// `patience`.
   ///
-  /// - Throws: `interrupted` if the task is cancelled, also while it waits for other requests; otherwise
+  /// - Throws: `interrupted` if the task is cancelled, even while it waits for other requests; otherwise
   ///   errors of the connection.
   /// - Returns: `false` if the request timed out.
   func exchange(

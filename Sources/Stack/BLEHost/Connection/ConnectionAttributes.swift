@@ -276,7 +276,7 @@ extension Connection {
   ///   - characteristics: characteristics that notify or indicate.
   ///   - others: characteristics that only need to exist.
   ///   - service: UUID of the service.
-  ///   - search: how to discover the service if it is not known.
+  ///   - search: method of discovering the service if it is not known.
   /// - Returns: The services that have the first of the characteristics. If some of these services can send
   ///   that characteristic's values, the other services are left out. A service contains at least those
   ///   requested characteristics that exist.

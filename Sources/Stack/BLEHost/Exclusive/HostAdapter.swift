@@ -21,7 +21,7 @@ public actor HostAdapter: Adapter {
   private let started = OneShot<Result<Void, HostError>>()
   private var commands = PendingCommands()
   var wishes = LinkWishes()
-  /// Receives the links that centrals create to this device.
+  /// Receiver of the links that centrals create to this device.
   private var acceptor: LinkAcceptor?
   private(set) var carriers = CarrierTable()
   var security = SecurityTable()

@@ -348,7 +348,7 @@ extension KernelAdapter {
     security.pairedAddresses[identity] = isPermanent && met != identity ? met : nil
   }
 
-  // MARK: What the kernel tells and asks
+  // MARK: Events and requests of the kernel
 
   private func take(_ event: ManagementSecurityEvent) {
     guard let settings = security.settings else { return }

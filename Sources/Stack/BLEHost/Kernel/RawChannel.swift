@@ -47,7 +47,7 @@ actor RawChannel {
   private var slab: ReceiveSlab
   private var pending: [PendingCommand] = []
   private var scan: Scan?
-  /// Receives the reports that arrive between the command to stop a scan and the controller's confirmation.
+  /// Sink for the reports that arrive between the command to stop a scan and the controller's confirmation.
   private var endingSink: Adapter.ReportSink?
   private var interruption = ScanInterruption()
   private var resuming: Task<Void, Never>?
@@ -197,7 +197,7 @@ actor RawChannel {
     self.scan = scan
     do throws(HostError) { try await switchOn(scan) } catch {
       self.scan = nil
-      // If the reply timed out, the scan may be on nevertheless.
+      // Even if the reply timed out, the scan may be on.
       if case .commandTimedOut = error { try? await switchOff(commands) }
       if case .commandRefused(_, .commandDisallowed) = error { throw .scanBusy(holder: HostError.daemon) }
       throw error

@@ -84,7 +84,7 @@ extension Connection {
   /// - Parameters:
   ///   - peer: the identity address if the device is bonded.
   ///   - adapter: the local adapter's address, or `DeviceAddress.any` for the first adapter that is up.
-  ///   - loop: runs the receive thread.
+  ///   - loop: the event loop; its thread is the receive thread.
   ///   - timeout: time limit for the kernel's connection attempt.
   ///   - tap: receives a copy of each PDU, for a log.
   /// - Throws: `noAnswer`, `channelBusy`, `connectFailed`, `noBluetooth`.

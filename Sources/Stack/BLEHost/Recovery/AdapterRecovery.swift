@@ -221,8 +221,7 @@ public struct AdapterRecovery: Sendable {
       case .reopen: break
       case .powerCycle:
         let states = use == .shared ? [false, true] : [true, false]
-        // If the controller does not respond, switching it off may fail. Switching it on is tried
-        // nevertheless.
+        // If the controller does not respond, the first switch may fail. Try the second in any case.
         var failure: HostError?
         for isOn in states {
           do throws(HostError) { try tools.setPowered(isOn, index: info.index) } catch {

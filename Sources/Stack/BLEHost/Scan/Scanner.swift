@@ -159,7 +159,7 @@ final class Collector: Sendable {
     if let advertiser, handler(advertiser) == .stop { finish() }
   }
 
-  /// Counts a report and returns whether to process it.
+  /// Whether to process a report. Reading this property counts the report.
   private var isWanted: Bool {
     state.withLock { state in
       if state.isDone { state.report.late += 1 } else { state.report.reports += 1 }

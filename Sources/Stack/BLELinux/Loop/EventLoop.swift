@@ -561,6 +561,6 @@ public final class WakeEvent: Sendable {
     rest.store(.none, ordering: .relaxed)
   }
 
-  /// Ends the current sleep or pause; if there is none, the next.
+  /// Ends the current sleep or pause; otherwise, the next one.
   public func interrupt() { ringtap_wake_signal(descriptor.rawValue) }
 }

@@ -29,7 +29,7 @@ public struct AdapterSwitches: Sendable {
     rfkillFolder.flatMap { Self.value("hard", in: $0) } == "1"
   }
 
-  /// Number of the adapter's rfkill switch; `nil` if it has none.
+  /// Number of the adapter's rfkill switch; `nil` if the adapter has no switch.
   public var rfkillNumber: UInt32? {
     rfkillFolder.flatMap { Self.value("index", in: $0) }.flatMap { UInt32($0) }
   }
@@ -37,8 +37,8 @@ public struct AdapterSwitches: Sendable {
   /// Blocks or unblocks an rfkill switch. Blocking closes the adapter without waiting for its controller;
   /// unblocking leaves it down.
   ///
-  /// `open("/dev/rfkill", O_WRONLY)`, `write`. Needs write access to the device, and no capability. May block
-  /// for seconds.
+  /// `open("/dev/rfkill", O_WRONLY)`, `write`. Requires write access to the device, but no capability. May
+  /// block for seconds.
   ///
   /// - Parameters:
   ///   - isBlocked: whether to block it.

@@ -73,7 +73,7 @@ extension ManagementSocket {
   /// - Parameters:
   ///   - packet: the command.
   ///   - seconds: maximum time between two packets.
-  ///   - take: takes a packet of the kernel.
+  ///   - take: receives each packet from the kernel. Returns `true` to stop.
   /// - Throws: ETIMEDOUT if `take` has not returned `true` within about this time.
   public static func ask(
     _ packet: Span<UInt8>, within seconds: Int = 1, _ take: (Span<UInt8>) -> Bool

@@ -116,7 +116,7 @@ public enum Files {
   public static func temporaryDirectory(_ name: String) throws(SystemError) -> String {
     let parent = ProcessFacts.environment("TMPDIR") ?? "/tmp"
     var path = "\(parent)/\(name)-XXXXXX".utf8CString
-    // SAFETY: the template is a null-terminated string of its own, which the call writes to in place.
+    // SAFETY: the template is a separate null-terminated string, which the call writes to in place.
     let made = unsafe path.withUnsafeMutableBufferPointer { unsafe mkdtemp($0.baseAddress!) != nil }
     guard made else { throw SystemError(call: "mkdtemp in \(parent)", number: lastError()) }
     return String(decoding: path.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)

@@ -8,7 +8,7 @@ public enum StandardStream: CInt, Sendable {
 
   public var isTerminal: Bool { isatty(rawValue) == 1 }
 
-  /// Writes all bytes, also to a pipe. Waits for room if the stream is non-blocking.
+  /// Writes all bytes to a file, terminal or pipe. If the stream is non-blocking, waits for space.
   ///
   /// `write`, `poll`.
   public func write(_ octets: Span<UInt8>) throws(SystemError) {

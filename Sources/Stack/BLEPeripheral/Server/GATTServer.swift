@@ -361,15 +361,15 @@ final class CentralLink {
   var server: ATTServer
   /// Identity of a bonded central. Set after the central has encrypted the link with its key.
   var identity: DeviceAddress?
-  /// Serialises notifications and indications: they are sent one at a time, in the order of the calls.
+  /// Queue of notifications and indications: they are sent one at a time, in the order of the calls.
   let pushes = Turns()
-  /// Serialises indications, because only one may be outstanding. Core 5.4, Vol 3, Part F, 3.3.2.
+  /// Queue of indications, because only one may be outstanding. Core 5.4, Vol 3, Part F, 3.3.2.
   let indications = Turns()
   /// Tasks that wait for a confirmation or the end of the link.
   let news = Waiters()
   private(set) var isOver = false
   var isUnconfirmed = false
-  /// Ends the link if an indication is not confirmed in time.
+  /// Task that ends the link if an indication is not confirmed in time.
   var patience: Task<Void, Never>?
 
   init(_ central: Central, _ connection: Connection, _ server: ATTServer) {

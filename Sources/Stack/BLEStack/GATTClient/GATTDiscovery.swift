@@ -120,7 +120,7 @@
     ///     out of the result.
     ///   - others: characteristics that only have to exist.
     ///   - service: UUID of the primary services.
-    ///   - search: how to discover the services.
+    ///   - search: method of discovering the services.
     /// - Returns: The services in which the first of `pushed` can notify or indicate. If it can notify or
     ///   indicate in no service, all services that contain it.
     public func findCharacteristics(

@@ -23,7 +23,7 @@ public struct ATTServer: Sendable {
 
   /// Current security of the link. The link's owner updates it when encryption changes.
   public var security = ATTSecurity()
-  /// Checks signed writes. If `nil`, signed writes are dropped.
+  /// Callback that checks signed writes; `nil` to drop signed writes.
   public var signatureCheck: SignatureCheck?
 
   /// The longest PDU that this side accepts, in bytes. Sent in the MTU exchange.

@@ -56,8 +56,8 @@ package struct DiscoveryKeeper {
   /// Tries to start a discovery again, after some time in `waiting`.
   package mutating func retry() -> Step { state == .waiting ? start() : .nothing }
 
-  /// Ends our discovery if it is running. If the start command is outstanding, the discovery ends as soon as
-  /// the kernel replies.
+  /// Ends our discovery if it is running. If the start command is outstanding, the discovery ends as
+  /// soon as the kernel replies.
   package mutating func end() -> Step {
     isWanted = false
     switch state {

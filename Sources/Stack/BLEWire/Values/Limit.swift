@@ -22,7 +22,7 @@ public struct Limit: Hashable, Sendable {
     case program
   }
 
-  /// Maximum number of items, or of bytes if the description says so.
+  /// Maximum number of items, or of bytes if the description counts bytes.
   public let count: Int
 
   /// Creates a limit.
@@ -31,8 +31,8 @@ public struct Limit: Hashable, Sendable {
   ///   - count: maximum number of items.
   ///   - what: the limited items, in a few words.
   ///   - source: origin of the input.
-  ///   - rule: what happens when the limit is exceeded.
-  ///   - counter: where a user can see that the limit was exceeded.
+  ///   - rule: effect of exceeding the limit.
+  ///   - counter: place where a user can see that the limit was exceeded.
   @inlinable public init(
     _ count: Int, _ what: StaticString, by source: Source, whenFull rule: StaticString,
     counted counter: StaticString

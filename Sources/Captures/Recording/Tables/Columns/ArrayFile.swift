@@ -5,7 +5,7 @@ import Glibc
 ///
 /// The header occupies one page and contains the number of elements. Elements are appended first; a second
 /// system call then updates ("claims") the number in the header. If the process is killed between the two,
-/// the file is longer than stated in its header. `numpy.load` opens such a file, also with `mmap_mode`. It
+/// the file is longer than stated in its header. `numpy.load` opens such a file, even with `mmap_mode`. It
 /// refuses a shorter file, which cannot occur here because elements reach the kernel before their number. The
 /// number is within one sector, which a disk writes atomically.
 ///

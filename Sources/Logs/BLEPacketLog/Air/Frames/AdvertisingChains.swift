@@ -20,7 +20,7 @@ struct AdvertisingChains {
   /// Tolerance of a time in nanoseconds, to which the packet's duration is added: some sniffers report the
   /// start of a packet, others its end.
   private static let precision: Int64 = 1_000_000
-  /// Delay after which a packet is given up; the longest packet takes 17 ms.
+  /// Delay after which a packet counts as missed; the longest packet takes 17 ms.
   private static let tolerance = TimeSpan(nanoseconds: 20_000_000)
   /// Maximum difference between the times in two announcements of the same packet.
   private static let agreement = TimeSpan(nanoseconds: 3_000_000)
@@ -67,9 +67,9 @@ struct AdvertisingChains {
   /// Number of advertisements that were reassembled from more than one packet.
   private(set) var joined = 0
 
-  /// Number of advertisements that still wait for a packet.
+  /// Number of advertisements with a packet that has not arrived yet.
   var waiting: Int { expected.count }
-  /// The earliest time at which a waiting advertisement is given up.
+  /// The earliest time at which a waiting advertisement counts as incomplete.
   private(set) var deadline: ReceiveTime?
 
   /// Returns the CRC initialization value of a periodic train.
@@ -83,7 +83,7 @@ struct AdvertisingChains {
     request = ScanRequest(advertiser: advertiser, channel: channel, time: time)
   }
 
-  /// Gives up packets that were due before `time`.
+  /// Stops waiting for packets that were due before `time`.
   ///
   /// - Parameter body: receives partly reported advertisements, to report them as truncated.
   mutating func giveUp(
@@ -108,7 +108,7 @@ struct AdvertisingChains {
   ///
   /// - Parameters:
   ///   - byteCount: size of the PDU in bytes.
-  ///   - given: receives an advertisement that is given up, as in `giveUp`.
+  ///   - given: receives incomplete advertisements, as in `giveUp`.
   ///   - body: receives the report of the packet, the packet's data, and whether more data follows.
   /// - Returns: the role of the packet.
   mutating func take(
@@ -141,7 +141,7 @@ struct AdvertisingChains {
       return former.isContinuation ? .continuation : .advertisement
     }
     guard let advertiser = pdu.advertiser else {
-      // An advertisement is counted once: at its last packet, or when a waiting packet is given up.
+      // An advertisement is counted once: at its last packet, or when a waiting packet counts as missed.
       let isCounted = pdu.pointer != nil || expected.contains { $0.report.identifier == pdu.identifier }
       if !isCounted { incomplete += 1 }
       return .stray
