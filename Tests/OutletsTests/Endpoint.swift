@@ -24,6 +24,7 @@ final class Endpoint {
   }
 
   func start(_ answers: [String] = ["204"]) async throws {
+    try? FileManager.default.removeItem(atPath: folder + "/taken.posts")
     program = try Running(
       Place.readersPython(),
       [Place.fixture("Readers/endpoint.py"), "\(port)", folder + "/taken"] + answers, in: folder)
@@ -41,13 +42,10 @@ final class Endpoint {
 
   var url: String { "http://127.0.0.1:\(port)/write" }
 
+  /// The posts since the start, each from before it was answered.
   var posts: [Post] {
     get throws {
-      let text = program?.text ?? ""
-      guard let end = text.lastIndex(of: "\n") else { return [] }
-      return try text[..<end].split(separator: "\n").map {
-        try JSONDecoder().decode(Post.self, from: Data($0.utf8))
-      }
+      try rows(folder + "/taken.posts").map { try JSONDecoder().decode(Post.self, from: Data($0.utf8)) }
     }
   }
 

@@ -4,8 +4,8 @@
 endpoint.py PORT FILE ANSWER...
 
 Each post gets the next ANSWER, the last one again and again: an HTTP status; `hold`, which is 204 once FILE.go is there;
-`still`, which never comes. What was posted is appended to FILE before it is answered by 204. Prints a JSON object for each
-post. Where there is FILE.pem, a key and its certificate, it speaks TLS.
+`still`, which never comes. What was posted is appended to FILE before it is answered by 204. Before that, a JSON
+object for each post is appended to FILE.posts. Where there is FILE.pem, a key and its certificate, it speaks TLS.
 """
 
 import http.server
@@ -23,6 +23,11 @@ answers = sys.argv[3:]
 lock = threading.Lock()
 
 
+def append(end, octets):
+    with open(path + end, "ab") as file:
+        file.write(octets)
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -31,9 +36,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         url = urllib.parse.urlsplit(self.path)
         with lock:
             answer = answers.pop(0) if len(answers) > 1 else answers[0]
-            print(json.dumps({
+            append(".posts", json.dumps({
                 "answer": answer, "path": url.path, "query": dict(urllib.parse.parse_qsl(url.query)),
-                "authorization": self.headers["Authorization"], "lines": body.count(b"\n"), "time": time.time()}), flush=True)
+                "authorization": self.headers["Authorization"], "lines": body.count(b"\n"), "time": time.time()}).encode() + b"\n")
         if answer == "still":
             self.rfile.read()
             return
@@ -41,8 +46,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             time.sleep(0.01)
         status = 204 if answer == "hold" else int(answer)
         if status == 204:
-            with lock, open(path, "ab") as file:
-                file.write(body)
+            with lock:
+                append("", body)
         words = b"" if status == 204 else HOSTILE
         self.send_response(status)
         if status == 429:

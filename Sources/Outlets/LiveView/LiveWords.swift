@@ -43,10 +43,8 @@ struct LiveWords {
   }
 
   func link(_ device: LiveDevice, isOver: Bool) -> [LiveLine] {
-    switch device.state {
-    case .streaming, .closed: if isOver { return [LiveLine("link closed", .faint)] }
-    case .waiting, .connecting, .discovering, .lost: break
-    }
+    let isLost = if case .lost = device.state { true } else { false }
+    if isOver, !isLost { return [LiveLine("link closed", .faint)] }
     let link = device.link
     var parts = [state(device.state)]
     guard device.state == .streaming || device.state == .discovering else { return parts }
