@@ -148,17 +148,15 @@ public struct ClockFit: Sendable {
     events.begin()
   }
 
-  /// Starts a new line.
-  ///
-  /// - Parameter period: estimated tick period in nanoseconds, above 0.
+  /// Starts a new line at tick `index`, which arrived at `time` (nanoseconds). `period` is the estimated tick
+  /// period in nanoseconds, above 0.
   public mutating func begin(at index: Int, _ time: Int64, period: Double) {
     begin(at: index, time)
     (self.period, isGuess, known) = (period, false, nil)
   }
 
-  /// Starts the fit of another stream and reuses the memory.
-  ///
-  /// - Parameter period: estimated tick period in nanoseconds, above 0.
+  /// Starts the fit of another stream at tick `index`, which arrived at `time` (nanoseconds), and reuses the
+  /// memory. `period` is the estimated tick period in nanoseconds, above 0.
   public mutating func reset(index: Int, time: Int64, period: Double) {
     begin(at: index, time, period: period)
     events.reset()
