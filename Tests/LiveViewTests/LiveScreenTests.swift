@@ -84,6 +84,10 @@ struct LiveScreenTests {
     let lines = Self.screen(state, 80, 17)
     #expect(lines[0].hasSuffix("hci0, raw mode   " + String(repeating: " ", count: 30) + "1:12"))
     #expect(lines.last == "1.2 MB in walk  ended")
+    #expect(lines[1] == "link closed")
+    var several = Self.state(Self.device(), Self.device())
+    several.isOver = true
+    #expect(Self.screen(several, 100, 9)[2].hasPrefix("R02_A1B2  link closed  pulse 62 /min"))
   }
 
   /// Encryption is shown before the timing. If it is not known, as in a capture without privileges, nothing

@@ -91,6 +91,8 @@ import Testing
     ("GET / HTTP/2\nHost: 127.0.0.1\n", 505), ("G(T / HTTP/1.1\nHost: 127.0.0.1\n", 400),
     (" / HTTP/1.1\nHost: 127.0.0.1\n", 400), ("\nGET / HTTP/1.1\nHost: 127.0.0.1\n", 400),
     (start + "Content-Length: 5", 400), (start + "Transfer-Encoding: chunked", 400),
+    (start + "Content-Length: 5\r\nContent-Length: 5", 400),
+    (start + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", 400),
     (start + String(repeating: "a: b\n", count: 64), 431),
   ]) func refuses(_ text: String, _ status: Int) {
     #expect { try answer(text) } throws: { ($0 as? WebRefusal)?.status == status }

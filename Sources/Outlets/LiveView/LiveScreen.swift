@@ -67,7 +67,7 @@ package struct LiveScreen: Sendable {
     let columns = StreamColumns(state.devices.compactMap(\.main), words)
     for (device, wave) in zip(state.devices, waves) {
       let figures = device.main.map { words.figures($0, columns) } ?? []
-      middle.append(line(words.member(device) + figures))
+      middle.append(line(words.member(device, isOver: state.isOver) + figures))
       guard wave > 0 else { continue }
       middle +=
         device.main.map { self.wave($0, width: width, height: wave) }

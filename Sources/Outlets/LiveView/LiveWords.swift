@@ -43,11 +43,9 @@ struct LiveWords {
   }
 
   func link(_ device: LiveDevice, isOver: Bool) -> [LiveLine] {
-    let isLost = if case .lost = device.state { true } else { false }
-    if isOver, !isLost { return [LiveLine("link closed", .faint)] }
     let link = device.link
-    var parts = [state(device.state)]
-    guard device.state == .streaming || device.state == .discovering else { return parts }
+    var parts = [state(device.state, isOver: isOver)]
+    guard !isOver, [.streaming, .discovering].contains(device.state) else { return parts }
     if let security = link.security {
       parts.append(LiveLine(security.text, security.isEncrypted ? .plain : security.isBonded ? .bad : .faint))
     }
@@ -64,7 +62,11 @@ struct LiveWords {
     return parts
   }
 
-  private func state(_ state: LiveLinkState) -> LiveLine {
+  /// - Parameter isOver: whether the recording has ended, which closes each link that is not lost.
+  private func state(_ state: LiveLinkState, isOver: Bool) -> LiveLine {
+    if isOver {
+      guard case .lost = state else { return LiveLine("link closed", .faint) }
+    }
     switch state {
     case .waiting: return LiveLine("waiting", .doubtful)
     case .connecting: return LiveLine("connecting \(characters.ellipsis)", .doubtful)
@@ -109,9 +111,9 @@ struct LiveWords {
   }
 
   /// Returns the line about one device of a group.
-  func member(_ device: LiveDevice) -> [LiveLine] {
+  func member(_ device: LiveDevice, isOver: Bool) -> [LiveLine] {
     let name = device.name.map { LiveText.safe($0, characters) } ?? ""
-    var parts = [LiveLine(name.isEmpty ? device.address : name, .title), state(device.state)]
+    var parts = [LiveLine(name.isEmpty ? device.address : name, .title), state(device.state, isOver: isOver)]
     if let pulse = device.pulse { parts.append(self.pulse(pulse)) }
     if device.counts.lost > 0 { parts.append(LiveLine("\(device.counts.lost) lost", .bad)) }
     if device.gaps > 0 { parts.append(gaps(device)) }

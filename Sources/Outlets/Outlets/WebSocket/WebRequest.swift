@@ -54,7 +54,10 @@ package struct WebRequest: Hashable, Sendable {
     var fields: [(name: String, value: String)] = []
     for line in lines.dropFirst() { fields.append(try Self.field(line)) }
     self.fields = fields
-    guard self["transfer-encoding"] == nil, (self["content-length"] ?? "0") == "0" else { throw .malformed }
+    let hasBody = fields.contains {
+      $0.name == "transfer-encoding" || $0.name == "content-length" && $0.value != "0"
+    }
+    guard !hasBody else { throw .malformed }
   }
 
   private static func field(_ line: ArraySlice<UInt8>) throws(WebRefusal) -> (name: String, value: String) {

@@ -112,7 +112,8 @@ public struct SystemRecoveryTools: RecoveryTools {
       throw error.condition == .timedOut ? .managementTimedOut(SetPowered.opcode) : HostError(error)
     }
     switch status {
-    case .success?, nil: return
+    case .success?: return
+    case nil: throw .managementTimedOut(SetPowered.opcode)
     case .permissionDenied?:
       throw .notPermitted(action: "switching hci\(index) \(isOn ? "on" : "off")", capability: "CAP_NET_ADMIN")
     case let status?: throw .managementRefused(SetPowered.opcode, status)
@@ -123,20 +124,25 @@ public struct SystemRecoveryTools: RecoveryTools {
     let switches = AdapterSwitches(of: adapter.name, root: root)
     guard let number = switches.rfkillNumber else { throw .unsuitable("it has no rfkill switch") }
     guard !switches.isHardBlocked else { throw .unsuitable("a switch or key on the machine blocks it") }
-    do throws(SystemError) {
-      try switches.setBlocked(true, number: number)
-      try switches.setBlocked(false, number: number)
-    } catch { throw HostError(error) }
+    do throws(SystemError) { try switches.setBlocked(true, number: number) } catch { throw HostError(error) }
+    do throws(SystemError) { try switches.setBlocked(false, number: number) } catch {
+      throw .unsuitable(
+        "it is blocked now, because unblocking failed: \(error); type `rfkill unblock \(number)`")
+    }
   }
 
   public func reauthorise(_ adapter: AdapterInfo) throws(HostError) {
     guard let path = AdapterSwitches(of: adapter.name, root: root).authorisation else {
       throw .unsuitable("it is not on USB")
     }
-    do throws(SystemError) {
-      try AdapterSwitches.setAuthorised(false, at: path)
-      try AdapterSwitches.setAuthorised(true, at: path)
-    } catch { throw HostError(error) }
+    do throws(SystemError) { try AdapterSwitches.setAuthorised(false, at: path) } catch {
+      throw HostError(error)
+    }
+    do throws(SystemError) { try AdapterSwitches.setAuthorised(true, at: path) } catch {
+      throw .unsuitable(
+        "its USB device is not authorised now, because restoring it failed: \(error); type "
+          + "`echo 1 | sudo tee \(path)`")
+    }
   }
 }
 
